@@ -28,6 +28,8 @@ def product() -> graphc.Graph:
 
 @pytest.fixture
 def no_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    target.host()  # LLVM's own library is there
+
     def refused(name: Any = None, *_: Any, **__: Any) -> Any:
         raise TypeError("a name is needed")
 
@@ -44,8 +46,12 @@ def test_without_affinity_all_processors_count(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_hooks_for_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "register_at_fork", raising=False)
-    system.after_fork(lambda: None)
+    registered: list[Any] = []
+    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: registered.append(hooks))
+    system.after_fork(ignored := lambda: None)
+    monkeypatch.delattr(os, "register_at_fork")
+    system.after_fork(lambda: registered.append("called"))
+    assert registered == [{"after_in_child": ignored}]
 
 
 def test_without_a_c_library_there_is_one_thread(no_c_library: None) -> None:
@@ -57,8 +63,22 @@ def test_without_a_c_library_there_is_one_thread(no_c_library: None) -> None:
     np.testing.assert_array_equal(function(x, x * 3)[0], x * 3)
 
 
-def test_without_a_c_library_freed_memory_goes_back(no_c_library: None) -> None:
+def test_the_c_library_is_told_to_keep_freed_memory_unless_somebody_said_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[tuple[int, int]] = []
+    known: dict[str, Any] = {"mallopt": lambda option, value: told.append((option, value))}
+    monkeypatch.setattr(allocator, "c_function", known.get)
+    for name in [each for each in os.environ if each.startswith(("MALLOC_", "GLIBC_TUNABLES"))]:
+        monkeypatch.delenv(name)
     allocator.keep_freed_memory.__wrapped__()
+    assert told == [(-3, 32 << 20), (-1, 64 << 20)]
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    allocator.keep_freed_memory.__wrapped__()
+    monkeypatch.delenv("MALLOC_ARENA_MAX")
+    known.clear()
+    allocator.keep_freed_memory.__wrapped__()  # no C library: nobody is told
+    assert len(told) == 2
 
 
 def test_without_a_c_library_python_knows_the_gamma_function(

@@ -132,8 +132,9 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Numbers from N(mean, std²) within [a, b], by the inverse of the distribution function. Warns
-    where the mean is far outside; raises as `uniform_` and `normal_` do."""
+    """Numbers from N(mean, std²) within [a, b], by the inverse of the distribution function, in
+    float64 where [a, b] is in a tail. Warns where the mean is far outside; raises as `uniform_` and
+    `normal_` do."""
     from frontend.functions.unary import erfinv
 
     _require_float(tensor, "check_uniform_bounds")
@@ -145,6 +146,8 @@ def trunc_normal_(
         )
     low, high = (math.erf((bound - mean) / std / math.sqrt(2)) for bound in (a, b))
     _check_bounds(low, high)
+    if low * high > 0 and min(abs(low), abs(high)) > 0.99:  # erf has few digits left there
+        return _tail_of_normal(tensor, mean, std, (a, b), generator)
     numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
     if _filled_natively(random_fills.truncated_fill, tensor, numbers, generator):
         return tensor
@@ -152,6 +155,22 @@ def trunc_normal_(
         drawn = _uniform(tensor, generator)
         deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
         return tensor.copy_(deviates.clamp(a, b))
+
+
+def _tail_of_normal(
+    tensor: Tensor, mean: float, std: float, bounds: tuple[float, float], generator: Any
+) -> Tensor:
+    """`trunc_normal_` where both bounds are on one side of the mean, by the lower tail."""
+    from frontend.special import ndtri
+
+    side = 1.0 if bounds[1] < mean else -1.0
+    ends = (side * (bound - mean) / std / math.sqrt(2) for bound in bounds)
+    low, high = sorted(math.erfc(-end) / 2 for end in ends)
+    with no_grad():
+        if high == 0:  # more than 38 std from the mean: all but surely where it is nearest
+            return tensor.fill_(min(bounds, key=lambda bound: abs(bound - mean)))
+        drawn = _uniform(tensor, generator).double() * (high - low) + low
+        return tensor.copy_((ndtri(drawn) * (side * std) + mean).clamp(*bounds))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

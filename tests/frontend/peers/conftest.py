@@ -1,4 +1,5 @@
-"""What the comparisons with PyTorch share. All of them are skipped where torch is not installed.
+"""What the comparisons with PyTorch share. They are not collected where torch is not installed:
+`.ci/run` has a stage for them.
 
 `peer` builds the same thing in both systems, gives both the same numbers and compares everything a
 user can see: outputs, gradients, buffers, state dicts; eager and compiled.
@@ -7,6 +8,7 @@ user can see: outputs, gradients, buffers, state dicts; eager and compiled.
 from __future__ import annotations
 
 import copy
+import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,6 +18,8 @@ import pytest
 
 import frontend
 from tests.frontend.layer_cases.refusals.refusal import Refusal
+
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 BOUND = 1e-5
 MODES = ("eager", "compiled")
@@ -154,17 +158,21 @@ class Peer:
                 self.agree(module.get_buffer(name), q, f"{where} buffer {name}", bound)
 
     def refusal(self, call: Callable[[Any], Any]) -> None:
-        """`call(system)` raises PyTorch's type of exception, or, where PyTorch does not, nothing.
-        `system` is torch or frontend."""
+        """`call(system)` raises PyTorch's type of exception, or, where PyTorch does not, gives what
+        PyTorch gives. `system` is torch or frontend."""
         try:
-            _quiet(lambda: call(self.torch))
+            theirs = _quiet(lambda: call(self.torch))
         except Exception as expected:
             singular = isinstance(expected, self.torch.linalg.LinAlgError)
             kind = frontend.linalg.LinAlgError if singular else type(expected)
             with pytest.raises(kind):
                 _quiet(lambda: call(frontend))
         else:
-            _quiet(lambda: call(frontend))
+            ours = _quiet(lambda: call(frontend))
+            if isinstance(theirs, self.torch.Tensor):
+                self.agree(ours, theirs)
+            else:
+                assert shown(ours) == shown(theirs)
 
     def same_words(self, case: Refusal) -> None:
         """Both raise the case's error, and PyTorch's text is the beginning of ours."""
@@ -280,7 +288,8 @@ def _events(system: Any, run: Callable[[Any, list[Any]], Any]) -> tuple[list[Any
 
 @pytest.fixture
 def peer() -> Iterator[Peer]:
-    torch = pytest.importorskip("torch")
+    import torch
+
     yield Peer(torch)
     # A default device of torch is a mode around every function, under which `l1_loss` forgets its
     # weights (2.13): no test leaves one behind.

@@ -73,7 +73,6 @@ REFUSED = [
     lambda i, t: i.normal_(t.zeros(2), 0, -1),
     lambda i, t: i.trunc_normal_(t.zeros(3), std=0.0),
     lambda i, t: i.trunc_normal_(t.zeros(3), a=1, b=-1),
-    lambda i, t: i.trunc_normal_(t.zeros(3), mean=9.0),
 ]
 
 
@@ -129,3 +128,21 @@ def test_distributions_are_the_same(peer: Any, name: str) -> None:
     np.testing.assert_allclose(
         np.quantile(mine, levels), np.quantile(theirs, levels), atol=0.03 * scale
     )
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "a", "b"), [(9.0, 1.0, -2.0, 2.0), (-7.0, 1.5, 1.0, 6.0), (0.5, 0.1, 0.9, 2.0)]
+)
+def test_a_truncated_tail_is_distributed_as_there(
+    peer: Any, mean: float, std: float, a: float, b: float
+) -> None:
+    shown = []
+    for system in (peer.torch, frontend):
+        system.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            drawn = system.nn.init.trunc_normal_(system.zeros(20_000), mean, std, a, b)
+        assert float(drawn.min()) >= a and float(drawn.max()) <= b
+        shown.append([float(drawn.quantile(q)) for q in (0.1, 0.5, 0.9)])
+    spread = abs(shown[0][2] - shown[0][0])
+    assert np.allclose(shown[0], shown[1], rtol=0, atol=0.05 * spread)
