@@ -86,8 +86,9 @@ def place(space: str) -> Any:
 
 
 def has(target: Any, name: str) -> bool:
-    """Whether the frontend has a name, and not only a function that says that it is planned."""
-    return hasattr(target, name) and not hasattr(getattr(target, name), "planned")
+    """Whether the frontend has a name, and not only what raises when it is used."""
+    known = getattr(target, name, None)
+    return hasattr(target, name) and not (hasattr(known, "planned") or hasattr(known, "absent"))
 
 
 def tested() -> set[str]:

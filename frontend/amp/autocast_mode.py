@@ -52,7 +52,7 @@ class autocast:
                 f"User provided device_type of '{device_type}', but "
                 f"{device_type.upper()} is not available. Disabling",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=2 if type(self) is autocast else 3,
             )
             enabled = False
         if enabled and self.fast_dtype not in _SUPPORTED:

@@ -29,7 +29,7 @@ class GradScaler:
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available. "
                 " Disabling.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=2 if type(self) is GradScaler else 3,
             )
         if self._enabled and (growth_factor <= 1.0 or backoff_factor >= 1.0):
             raise AssertionError("The growth factor must be > 1.0, the backoff factor < 1.0.")

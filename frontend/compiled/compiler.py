@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -358,6 +359,26 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple([parameter.name for parameter in both])
 
 
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = (
+    "inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs", "ipex",
+    "onnxrt", "openxla", "tvm", "tensorrt",
+)  # fmt: skip
+"""What PyTorch's `compile` knows by name."""
+
+
+def _warn_of_unknown(options: Mapping[str, Any]) -> None:
+    """Warn of a `mode` or `backend` that may be a slip of the pen."""
+    for name, known in (("mode", MODES), ("backend", BACKENDS)):
+        value = options.get(name)
+        if isinstance(value, str) and value not in known:
+            warnings.warn(
+                f"compile(): {name}={value!r} is none of {', '.join(known)}; it has no effect, as "
+                f"these have none",
+                stacklevel=3,
+            )
+
+
 def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
     threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
@@ -381,13 +402,15 @@ def compile(
     open from the first call on, False for code for each size alone, `{"x": {0: "batch"}}` to leave
     axis 0 of the argument x open from the first call on: where the same name stands twice the sizes
     are equal, and SizeBoundError is raised for a call where they are not. PyTorch's other options
-    (`mode`, `backend`, …) are accepted and have no effect. Raises ValueError for an unknown level
-    and for a target this machine cannot run, TypeError or ValueError for the others.
+    (`mode`, `backend`, …) are accepted and have no effect; a `mode` or `backend` that is none of
+    PyTorch's warns. Raises ValueError for an unknown level and for a target this machine cannot
+    run, TypeError or ValueError for the others.
     """
     options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, dynamic)
     unknown = ignored.keys() - {"fullgraph", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    _warn_of_unknown(ignored)
     if function is None:
         return lambda function: compile(
             function, level=level, keep_grads=keep_grads, disable=disable, threads=threads,

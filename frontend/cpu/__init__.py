@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 
@@ -31,3 +32,10 @@ def set_device(device: Any) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Every call has finished when it returns."""
+
+
+def __getattr__(name: str) -> Any:
+    """`amp` is imported when first asked for."""
+    if name == "amp":
+        return import_module("frontend.cpu.amp")
+    raise AttributeError(f"module 'frontend.cpu' has no attribute {name!r}")

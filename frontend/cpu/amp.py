@@ -10,8 +10,8 @@ from frontend.tensors.dtypes import bfloat16
 __all__ = ["autocast"]
 
 
-def autocast(
-    enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True
-) -> amp.autocast:
+class autocast(amp.autocast):
     """`amp.autocast("cpu", …)`."""
-    return amp.autocast("cpu", dtype, enabled, cache_enabled)
+
+    def __init__(self, enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True):
+        super().__init__("cpu", dtype, enabled, cache_enabled)

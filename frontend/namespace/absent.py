@@ -13,5 +13,7 @@ def absent_names(module: str, names: str, instead: str) -> dict[str, Any]:
     def raising(cls: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"torch.{module}.{cls.__name__} is not here: {instead}")
 
-    members = {"__new__": raising, "__doc__": f"Raises NotImplementedError: {instead}."}
+    members = {
+        "__new__": raising, "__doc__": f"Raises NotImplementedError: {instead}.", "absent": instead
+    }  # fmt: skip
     return {name: type(name, (), {**members, "__module__": module}) for name in names.split()}
