@@ -10,6 +10,8 @@ from pathlib import Path
 
 TWICE = {
     "CheckpointError": "of frontend.load, and PyTorch's torch.utils.checkpoint.CheckpointError",
+    "GradScaler": "PyTorch's torch.amp.GradScaler, and its former names by device",
+    "autocast": "PyTorch's torch.amp.autocast, and its former names by device",
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
     "Dim": "PyTorch's torch.export.Dim, and a size known only at run time",
     "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",

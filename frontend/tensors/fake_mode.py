@@ -11,7 +11,7 @@ is never changed, and no random number is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -23,7 +23,7 @@ from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.mode import Mode
 from frontend.tensors.no_value import NO_DATA, escaped
 from frontend.tensors.state import STATE, swap_devices, swap_mode
-from frontend.tensors.tensor import Tensor, without_data
+from frontend.tensors.tensor import Tensor, make, without_data
 from frontend.tensors.views import View
 from graphc.ir.nodes import Location
 from graphc.ir.types import DType, TensorType
@@ -64,14 +64,11 @@ class FakeMode:
             self.show(results[0], View(first, op, attributes, seen, tracked))
         return results
 
-    def constant(self, array: np.ndarray) -> Any:
-        return array
-
     def value(self, tensor: Tensor) -> Any:
         return NO_DATA
 
-    def filled(self, number: Any, type: TensorType) -> Tensor:
-        return without_data(type)
+    def constant(self, value: Any, type: TensorType) -> Tensor:
+        return make(value, type) if isinstance(value, np.ndarray) else without_data(type)
 
     def known(
         self, tensor: Tensor, what: str = "a trace", guarded: bool = False
@@ -87,6 +84,9 @@ class FakeMode:
 
     def capture(self, tensor: Any) -> bool:
         return False
+
+    def view(self, result: Tensor, parent: Tensor) -> bool:
+        return result._view is not None
 
     def show(self, result: Tensor, view: View) -> None:
         result._value = NO_DATA
@@ -125,11 +125,11 @@ class FakeMode:
     def write_grad(self, tensor: Any) -> None:
         pass
 
-    def backward(self, accumulates: bool) -> AbstractContextManager[None]:
-        return nullcontext()
+    def history(self, tensor: Any, needed: bool = False) -> Any:
+        return None
 
-    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
-        return nullcontext()
+    def backward(self, accumulates: bool) -> AbstractContextManager[FakeSweep]:
+        return nullcontext(FakeSweep())
 
     # -- what comes from outside: nothing is kept, so nothing is guarded ----------------------
 
@@ -160,6 +160,19 @@ class FakeMode:
         return nullcontext()
 
     def begin_parameter(self, parameter: Any) -> None:
+        pass
+
+
+class FakeSweep:
+    """A run of `backward()` that computes types: there is nothing to be told."""
+
+    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
+        pass
+
+    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
         pass
 
 

@@ -39,7 +39,7 @@ def test_both_modes_have_all_of_the_contract_and_it_stays_small() -> None:
             assert [*inspect.signature(getattr(mode, name)).parameters] == [*wanted], name
     page = (Path(__file__).parents[3] / "docs" / "engine.md").read_text("utf-8")
     table = page.partition("| group | methods |")[2].partition("Type promotion")[0]
-    assert set(re.findall(r"`(\w+)`", table)) == methods
+    assert set(re.findall(r"`([a-z]\w+)`", table)) == methods
 
 
 def test_a_step_of_a_model_with_data_gives_types_and_changes_nothing() -> None:
