@@ -14,12 +14,13 @@ from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
-from frontend.tensors.dtypes import Size
+from frontend.tensors.dtypes import SCALAR_NAMES, Size, promote_types
 from frontend.tensors.limits import finfo
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
+from graphc.ir.types import DType
 from graphc.ops import composite
 from graphc.ops.nn import normalization as n
 
@@ -38,6 +39,27 @@ def _constant(part: Tensor | None, number: float, model: Tensor, shape: tuple[in
     return broadcast_to(lift(number, model), shape) if part is None else part
 
 
+def _computed_in(input: Tensor, parts: dict[str, Tensor | None]) -> DType:
+    """The dtype of the statistics: float32 where a half type comes with parts in float32, as under
+    autocast, else the input's. Raises DTypeError where a part has another one."""
+    given = {name: part.dtype for name, part in parts.items() if part is not None}
+    short = input.dtype.is_storage and set(given.values()) == {DType.f32}
+    kind = DType.f32 if short else input.dtype
+    for name, dtype in given.items():
+        if dtype is not kind:
+            fits = (
+                "all inputs must share same datatype"
+                if dtype is DType.f32
+                else "expect parameter to have scalar type of Float"
+            )
+            raise fail(
+                DTypeError,
+                f"mixed dtype (CPU): {fits}, but the input has {scalar_name(input)} and {name} "
+                f"{SCALAR_NAMES[dtype]}",
+            )
+    return kind
+
+
 # -- over the last axes --------------------------------------------------------------------------
 
 
@@ -52,8 +74,9 @@ def layer_norm(
     plus `bias`, both of that shape. Raises ShapeError, DTypeError."""
     require_float(input, "LayerNormKernelImpl")
     shape = _checked_shape(input, normalized_shape, weight=weight, bias=bias)
-    scale = _constant(weight, 1, input, shape)
-    return n.layer_norm(input, scale, _constant(bias, 0, input, shape), eps=eps)
+    x = casted(input, _computed_in(input, {"weight": weight, "bias": bias}))
+    scale, shift = _constant(weight, 1, x, shape), _constant(bias, 0, x, shape)
+    return casted(n.layer_norm(x, scale, shift, eps=eps), input.dtype)
 
 
 def rms_norm(
@@ -63,12 +86,15 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """input over the root mean square of its last axes (`normalized_shape`), times `weight` of
-    that shape. `eps` is by default that of the dtype, of float32 for half types. Raises ShapeError,
-    DTypeError."""
+    that shape; of two dtypes in the wider. `eps` is by default that of the dtype, of float32 for
+    half types. Raises ShapeError."""
     require_float(input, "RMSNormKernelImpl")
     shape = _checked_shape(input, normalized_shape, weight=weight)
     small = finfo(input.dtype.computes_as).eps if eps is None else eps
-    return n.rms_norm(input, _constant(weight, 1, input, shape), eps=small)
+    kind = input.dtype if weight is None else promote_types(input.dtype, weight.dtype)
+    x = casted(input, kind)
+    scale = _constant(None, 1, x, shape) if weight is None else casted(weight, kind)
+    return casted(n.rms_norm(x, scale, eps=small), input.dtype)
 
 
 def _checked_shape(
@@ -88,8 +114,6 @@ def _checked_shape(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
                 f"{sizes(part)} and normalized_shape = {list(shape)}",
             )
-        if part is not None and part.dtype is not input.dtype:
-            raise fail(DTypeError, "mixed dtype (CPU): all inputs must share same datatype.")
     if tuple(input.shape[-len(shape) :]) != shape:
         raise fail(
             ShapeError,
@@ -133,17 +157,18 @@ def batch_norm(
     }  # fmt: skip
     _check_channels(input, parts)
     channels = tuple(input.shape[1:2])
-    scale, shift = _constant(weight, 1, input, channels), _constant(bias, 0, input, channels)
+    x = casted(input, _computed_in(input, parts))
+    scale, shift = _constant(weight, 1, x, channels), _constant(bias, 0, x, channels)
     if not training:
         assert running_mean is not None and running_var is not None
-        operands = (input, running_mean.detach(), running_var.detach(), scale, shift)
-        return CONTEXT.apply(n.batch_norm_by, operands, {"eps": eps})[0]
-    out, level, variance = CONTEXT.apply(n.batch_norm, (input, scale, shift), {"eps": eps})
+        operands = (x, running_mean.detach(), running_var.detach(), scale, shift)
+        return casted(CONTEXT.apply(n.batch_norm_by, operands, {"eps": eps})[0], input.dtype)
+    out, level, variance = CONTEXT.apply(n.batch_norm, (x, scale, shift), {"eps": eps})
     count = input.numel() // channels[0] if channels[0] else 0
     if count:
         _move(running_mean, level.detach(), momentum)
         _move(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
-    return out
+    return casted(out, input.dtype)
 
 
 def _move(running: Tensor | None, now: Tensor, momentum: Any) -> None:
@@ -167,12 +192,6 @@ def _check_channels(input: Tensor, parts: dict[str, Tensor | None]) -> None:
     for name, part in parts.items():
         if part is not None and part.numel() != channels:
             raise fail(ShapeError, f"{name} should contain {channels} elements not {part.numel()}")
-        if part is not None and part.dtype is not input.dtype:
-            raise fail(
-                DTypeError,
-                "mixed dtype (CPU): expect parameter to have scalar type of "
-                f"{scalar_name(input)}, but {name} has {scalar_name(part)}",
-            )
     if input.ndim < 2:
         raise fail(
             ShapeError, f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
@@ -209,10 +228,12 @@ def instance_norm(
     }  # fmt: skip
     _check_channels(input, parts)
     channels = tuple(input.shape[1:2])
-    scale, shift = _constant(weight, 1, input, channels), _constant(bias, 0, input, channels)
+    x = casted(input, _computed_in(input, parts))
+    scale, shift = _constant(weight, 1, x, channels), _constant(bias, 0, x, channels)
     if running_mean is not None or running_var is not None:
-        _track_instances(input, running_mean, running_var, momentum)
-    return n.group_norm(input, scale, shift, groups=max(channels[0], 1), eps=eps)
+        _track_instances(x, running_mean, running_var, momentum)
+    normalized = n.group_norm(x, scale, shift, groups=max(channels[0], 1), eps=eps)
+    return casted(normalized, input.dtype)
 
 
 def _track_instances(
@@ -261,12 +282,11 @@ def group_norm(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
                 f"but got {name} of shape {sizes(part)} and input of shape {sizes(input)}",
             )
-        if part is not None and part.dtype is not input.dtype:
-            raise fail(DTypeError, "mixed dtype (CPU): all inputs must share same datatype.")
-    scale = _constant(weight, 1, input, (channels,))
-    return n.group_norm(
-        input, scale, _constant(bias, 0, input, (channels,)), groups=num_groups, eps=eps
+    x = casted(input, _computed_in(input, {"weight": weight, "bias": bias}))
+    scale, shift = (
+        _constant(part, number, x, (channels,)) for part, number in ((weight, 1), (bias, 0))
     )
+    return casted(n.group_norm(x, scale, shift, groups=num_groups, eps=eps), input.dtype)
 
 
 def local_response_norm(

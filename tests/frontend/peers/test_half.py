@@ -41,10 +41,11 @@ LOSSES = ["cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "kl_div",
           "binary_cross_entropy_with_logits"]  # fmt: skip
 
 
-def close(ours: Any, theirs: Any, dtype: str) -> None:
+def close(ours: Any, theirs: Any, dtype: str, computed_in: str = "") -> None:
     assert str(ours.dtype) == str(theirs.dtype) == f"torch.{dtype}"
     mine, other = (x.detach().float().numpy() for x in (ours, theirs))
-    assert np.abs(mine - other).max() <= BOUND[dtype] * max(1.0, np.abs(other).max())
+    bound = BOUND[computed_in or dtype] * max(1.0, np.abs(other).max())
+    assert np.abs(mine - other).max() <= bound
 
 
 @pytest.mark.parametrize("dtype", BOUND)
@@ -81,3 +82,49 @@ def test_losses(peer: Any, name: str, dtype: str) -> None:
         options = {"reduction": "batchmean"} if name == "kl_div" else {}
         results.append(getattr(system.nn.functional, name)(x, target, **options))
     close(*results, dtype)
+
+
+NORMS: dict[str, Make] = {
+    "batch_norm": lambda nn: nn.BatchNorm2d(4),
+    "batch_norm_plain": lambda nn: nn.BatchNorm2d(4, affine=False),
+    "batch_norm_of_batches": lambda nn: nn.BatchNorm2d(4, track_running_stats=False),
+    "instance_norm": lambda nn: nn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+    "group_norm": lambda nn: nn.GroupNorm(2, 4),
+    "layer_norm": lambda nn: nn.LayerNorm(6),
+    "rms_norm": lambda nn: nn.RMSNorm(6),
+}
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+@pytest.mark.parametrize("name", NORMS)
+def test_autocast_behind_a_convolution(peer: Any, name: str, dtype: str) -> None:
+    """A half-type input and float32 parameters: training, then inference, with what is kept."""
+    peer.torch.manual_seed(0)
+    make = lambda nn: nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), NORMS[name](nn), nn.ReLU())  # noqa: E731
+    theirs = make(peer.torch.nn)
+    state = {k: frontend.tensor(v.numpy()) for k, v in theirs.state_dict().items()}
+    numbers = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+
+    def run(system: Any, layer: Any, call: Any) -> tuple[list[Any], dict[str, Any]]:
+        results = []
+        for training in (True, False):
+            layer.train(training)
+            x = system.tensor(numbers, requires_grad=True)
+            layer.zero_grad()
+            with system.autocast("cpu", dtype=getattr(system, dtype)):
+                y = call(x)
+            (y.float() * system.tensor(numbers[:, :1, :6, :6])).sum().backward()
+            results += [y, x.grad, *[p.grad for p in layer.parameters()]]
+        return results, layer.state_dict()
+
+    expected, kept = run(peer.torch, theirs, theirs)
+    for compiled in (False, True):
+        mine = make(frontend.nn)
+        mine.load_state_dict(state)
+        results, now = run(frontend, mine, frontend.compile(mine) if compiled else mine)
+        assert len(results) == len(expected)
+        for one, other in zip(results, expected):
+            close(one, other, dtype if one is results[0] else str(other.dtype).split(".")[1], dtype)
+        for key, other in kept.items():
+            close(now[key], other, str(other.dtype).split(".")[1], dtype)
