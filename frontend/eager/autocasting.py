@@ -32,6 +32,8 @@ def casted_tensors(value: Any, kind: DType) -> Any:
         return {key: casted_tensors(each, kind) for key, each in value.items()}
     if type(value) in (list, tuple):
         return type(value)(casted_tensors(each, kind) for each in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[casted_tensors(each, kind) for each in value])
     return value
 
 

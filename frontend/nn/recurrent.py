@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
 from frontend.functions import control
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
@@ -107,7 +109,8 @@ def _lstm_step(recurrent: Tensor, projection: Tensor | None) -> Step:
 def _gru_step(recurrent: Tensor, bias: Tensor | None) -> Step:
     def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
         h = carry[0]
-        hidden = h @ recurrent if bias is None else h @ recurrent + bias
+        hidden = h @ recurrent
+        hidden = hidden if bias is None else hidden + casted(bias, hidden.dtype)
         r, z, n = chunks(x_t, 3)
         hidden_r, hidden_z, hidden_n = chunks(hidden, 3)
         new = tanh(n + sigmoid(r + hidden_r) * hidden_n)
@@ -199,7 +202,21 @@ def run_layers(
 ) -> tuple[Tensor, list[Carry]]:
     """Layers over x [sum of sizes, input], each in one direction or in two whose outputs are
     joined; `dropout` between layers. `initial` and the final states go layer by layer, forward
-    before backward. The last layer's output is [sum of sizes, directions · output]."""
+    before backward. The last layer's output is [sum of sizes, directions · output].
+
+    Under autocast all but a GRU compute in the region's dtype; a GRU's state has the input's."""
+    run = _run_layers if mode == "GRU" else _run_layers_short
+    return run(mode, layers, x, sizes, initial, dropout)
+
+
+def _run_layers(
+    mode: str,
+    layers: Sequence[Sequence[Weights]],
+    x: Tensor,
+    sizes: Sequence[int],
+    initial: Sequence[Carry],
+    dropout: float,
+) -> tuple[Tensor, list[Carry]]:
     finals: list[Carry] = []
     for depth, directions in enumerate(layers):
         x = F.dropout(x, dropout) if depth else x
@@ -212,6 +229,9 @@ def run_layers(
             outputs.append(ys)
         x = outputs[0] if len(outputs) == 1 else cat(outputs, 1)
     return x, finals
+
+
+_run_layers_short = lower_precision(_run_layers)
 
 
 def weights_of(module: Any, suffix: str = "") -> Weights:

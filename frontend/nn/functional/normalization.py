@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise
@@ -306,9 +307,11 @@ def local_response_norm(
     own, other = np.indices((input.shape[1],) * 2)
     first = own - size // 2
     seen = ((other >= first) & (other < first + size)).astype(input.dtype.numpy)
-    squares = (input * input).flatten(2)
-    total = matrix.matmul(CONTEXT.constant(seen), squares).reshape(input.shape)
+    total = _summed(CONTEXT.constant(seen), (input * input).flatten(2)).reshape(input.shape)
     return input / pointwise.pow(total * (alpha / size) + k, beta)
+
+
+_summed = full_precision(matrix.matmul)
 
 
 def normalize(

@@ -16,6 +16,7 @@ from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.recurrent import CHUNKS, Carry, run_layers, unstacked, weights_of
 from frontend.tensors.dtypes import TORCH_NAMES
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
@@ -111,7 +112,7 @@ class RNNBase(Module):
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise where the input's dtype, dimensions or size do not fit."""
-        if input.dtype is not self.weight_ih_l0.dtype:
+        if input.dtype is not self.weight_ih_l0.dtype and STATE.autocast is None:
             have, wanted = TORCH_NAMES[input.dtype], TORCH_NAMES[self.weight_ih_l0.dtype]
             raise ValueError(
                 f"RNN input dtype ({have}) does not match weight dtype ({wanted}). Convert input: "
@@ -142,7 +143,7 @@ class RNNBase(Module):
             what = f"hidden[{position}]" if len(states) > 1 else "hidden"
             message = "Expected " + what + " size {}, got {}"
             self.check_hidden_size(state, (directions, rows, size), message)
-            if state.dtype is not x.dtype:
+            if state.dtype is not x.dtype and STATE.autocast is None:
                 raise fail(
                     DTypeError,
                     f"input and {what} must have the same dtype, but got {scalar_name(x)} and "

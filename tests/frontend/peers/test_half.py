@@ -124,7 +124,32 @@ def test_autocast_behind_a_convolution(peer: Any, name: str, dtype: str) -> None
         mine.load_state_dict(state)
         results, now = run(frontend, mine, frontend.compile(mine) if compiled else mine)
         assert len(results) == len(expected)
-        for one, other in zip(results, expected):
-            close(one, other, dtype if one is results[0] else str(other.dtype).split(".")[1], dtype)
+        for one, other in zip(results, expected, strict=True):
+            close(one, other, str(other.dtype).split(".")[1], dtype)
         for key, other in kept.items():
             close(now[key], other, str(other.dtype).split(".")[1], dtype)
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
+def test_recurrences_under_autocast(peer: Any, name: str, short: bool) -> None:
+    """Of a float32 input, and of one that a layer before made bfloat16."""
+    peer.torch.manual_seed(0)
+    theirs = getattr(peer.torch.nn, name)(4, 3, 2)
+    mine = getattr(frontend.nn, name)(4, 3, 2)
+    mine.load_state_dict({k: frontend.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
+    numbers = np.random.default_rng(0).standard_normal((3, 2, 4)).astype(np.float32)
+
+    def run(system: Any, layer: Any, call: Any) -> list[Any]:
+        layer.zero_grad()
+        x = system.tensor(numbers)
+        with system.autocast("cpu", dtype=system.bfloat16):
+            y, states = call(x.bfloat16() if short else x)
+        y.float().square().sum().backward()
+        states = states if isinstance(states, tuple) else (states,)
+        return [y, *states, *[p.grad for p in layer.parameters()]]
+
+    expected = run(peer.torch, theirs, theirs)
+    for call in (mine, frontend.compile(mine)):
+        for one, other in zip(run(frontend, mine, call), expected, strict=True):
+            close(one, other, str(other.dtype).split(".")[1], "bfloat16")
