@@ -343,7 +343,8 @@ def filled_like(number: Any, type: TensorType) -> Tensor:
     key = (number or str(number), number.__class__, type)
     array = _FILLED.get(key)
     if array is None:
-        one = np.asarray(number).astype(type.dtype.numpy)
+        with np.errstate(all="ignore"):  # a number that a half type has not is infinite there
+            one = np.asarray(number).astype(type.dtype.numpy)
         one.flags.writeable = False
         array = np.broadcast_to(one, type.shape)
         _FILLED[key] = array

@@ -21,6 +21,7 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.dims import Dim
 from graphc.ir.types import DType, broadcast_shapes
+from graphc.ops import elementwise as e
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast
 
@@ -118,6 +119,10 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
     )
 
 
+_WIDE = (e.mul, e.div)
+"""What scales a half type by a number in float32: the number is not rounded first."""
+
+
 def binary(op: Any, left: Any, right: Any) -> Tensor:
     """An elementwise op after promotion and broadcasting."""
     # The common cases: tensors of one type, a tensor and a number of the same or a lower category.
@@ -127,10 +132,14 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
             if kind is right.tensor_type:
                 return apply_binary(op, left, right)
         elif kind.dtype.is_float and right.__class__ in (int, float, bool):
+            if kind.dtype.is_storage and op in _WIDE:
+                return casted(binary(op, casted(left, kind.dtype.computes_as), right), kind.dtype)
             return apply_binary(op, left, filled_like(right, kind))
     elif isinstance(right, Tensor):
         kind = right.tensor_type
         if kind.dtype.is_float and left.__class__ in (int, float, bool):
+            if kind.dtype.is_storage and op is e.mul:
+                return casted(binary(op, left, casted(right, kind.dtype.computes_as)), kind.dtype)
             return apply_binary(op, filled_like(left, kind), right)
     left, right = lifted(left), lifted(right)
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):

@@ -17,6 +17,7 @@ from frontend.functions.places import moved
 from frontend.functions.ranges import arange, eye, linspace, logspace, range
 from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.tensors.host_data import array_of, check_supported, numbers_as
+from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import is_open
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make, without_data
@@ -59,7 +60,8 @@ def _of(data: Any, dtype: Any, copy: bool) -> Tensor:
     that has the number of the call."""
     if not is_open(data):
         return from_data(data, dtype, copy=copy)
-    return filled(data, _value_dtype(data) if dtype is None else as_dtype(dtype), ())
+    kind = _value_dtype(data) if dtype is None else as_dtype(dtype)
+    return filled(fitting(data, kind, computed=True), kind, ())
 
 
 def _place(source: Any, device: Any) -> Any:
@@ -174,7 +176,7 @@ def _filled(
     elif isinstance(value, Tensor):
         result = expanded(casted(_number_in(name, value), kind), shape).clone()
     elif STATE.mode is not None:
-        number = value if is_open(value) else _number(name, value, kind).item()
+        number = fitting(value, kind) if is_open(value) else _number(name, value, kind).item()
         result = filled(number, kind, shape)
     elif value.__class__ is int and value == 0:
         result = make(np.zeros(shape, kind.numpy), TensorType(kind, shape))
@@ -190,7 +192,7 @@ def _number(name: str, value: Any, kind: DType) -> np.ndarray:
             f"{name}(): argument 'fill_value' (position 2) must be Number, not "
             f"{type(value).__name__}"
         )
-    return numbers_as(value, kind)
+    return numbers_as(fitting(value, kind, computed=name == "scalar_tensor"), kind)
 
 
 def _number_in(name: str, value: Tensor) -> Tensor:

@@ -72,6 +72,8 @@ def gradient(
     need_tensors("gradient", input=input)
     if input.dtype is DType.bool:
         raise not_implemented("gradient", input.dtype)
+    if input.dtype is DType.u8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     axes = _axes(dim, input.dim())
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -122,12 +124,15 @@ def _derivative(x: Tensor, spacing: Any, axis: int, edge_order: int) -> Tensor:
         left = right = first = second = last = before = spacing
     # The derivative of the parabola through each three neighbours (Fornberg, "Generation of finite
     # difference formulas on arbitrarily spaced grids", 1988).
-    whole = left + right
-    centre = (
-        at(0, size - 2) * (-right / (left * whole))
-        + at(1, size - 2) * ((right - left) / (left * right))
-        + at(2, size - 2) * (left / (right * whole))
-    )
+    if isinstance(spacing, Tensor):
+        whole = left + right
+        centre = (
+            at(0, size - 2) * (-right / (left * whole))
+            + at(1, size - 2) * ((right - left) / (left * right))
+            + at(2, size - 2) * (left / (right * whole))
+        )
+    else:
+        centre = (at(2, size - 2) - at(0, size - 2)) / (2 * spacing)
     if edge_order == 1:
         start, end = (at(1) - at(0)) / first, (at(-1) - at(-2)) / last
     else:
@@ -154,6 +159,9 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, int
     if y.dtype is DType.bool or (isinstance(x, Tensor) and x.dtype is DType.bool):
         raise RuntimeError(f"{name}: received a bool input for `x` or `y`; bool is not supported")
     axis = dimension(dim, y.dim())
+    # Sums and differences of narrow integers are not those of their dtype.
+    y = casted(y, DType.i64) if y.dtype.is_integer else y
+    x = casted(x, DType.i64) if isinstance(x, Tensor) and x.dtype.is_integer else x
     count = max(y.shape[axis] - 1, 0)
     sides = narrow(y, axis, min(1, y.shape[axis]), count) + narrow(y, axis, 0, count)
     if x is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.functions import norms, pointwise, unary
+from frontend.functions.in_place_variants import in_place as in_place_method
 from frontend.tensors.tensor import Tensor
 
 UNARY = (
@@ -43,14 +44,18 @@ def _tensors(name: str, tensors: Any) -> list[Tensor]:
 def _of_lists(name: str, function: Callable[..., Tensor], in_place: bool) -> Any:
     full = f"_foreach_{name}{'_' if in_place else ''}"
 
+    def out_of_place(x: Tensor, *others: Any, **named: Any) -> Tensor:
+        return _called(name, function, x, list(others), named)
+
+    one = in_place_method(out_of_place) if in_place else out_of_place
+
     def run(self: Any, *arguments: Any, **keywords: Any) -> Any:
         tensors = _tensors(full, self)
         columns = [_each(value, len(tensors)) for value in _in_order(name, arguments, keywords)]
         named = {key: value for key, value in keywords.items() if key == "alpha"}
         results = []
         for x, *others in zip(tensors, *columns, strict=True):
-            new = _called(name, function, x, others, named)
-            results.append(x.copy_(new) if in_place else new)
+            results.append(one(x, *others, **named))
         return self if in_place else results
 
     run.__name__ = run.__qualname__ = full

@@ -9,16 +9,22 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.promotion import expanded
-from frontend.functions import layout, select
+from frontend.functions import layout, pointwise, select
 from frontend.functions.arguments import need_tensors
+from frontend.functions.in_place_variants import in_place
+from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.epoch import changed
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
-from graphc.errors import TraceError
+from graphc.errors import DTypeError, TraceError
 from graphc.ir.builder import user_location
+from graphc.ir.types import DType
 
 __all__: list[str] = []
-METHODS = "apply_ as_strided_ map2_ map_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_"
+METHODS = (
+    "apply_ as_strided_ float_power_ map2_ map_ squeeze_ swapaxes_ swapdims_ t_ transpose_ "
+    "unsqueeze_"
+)
 
 # -- shape ---------------------------------------------------------------------------------------
 
@@ -97,6 +103,23 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Each element becomes `callable(element)`, a number at a time."""
     elements = _eager(self, "apply_").ravel().tolist()
     return _put(self, [callable(element) for element in elements])
+
+
+_float_power = in_place(pointwise.float_power)
+
+
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power`, in place. Raises DTypeError where this tensor has another dtype than that."""
+    power = pointwise.result_type(self, exponent)
+    kind = DType.c128 if power.is_complex else DType.f64
+    if self.dtype is not kind:
+        raise DTypeError(
+            f"the base given to float_power_ has dtype {SCALAR_NAMES[self.dtype]} but the "
+            f"operation's result requires dtype {SCALAR_NAMES[kind]}",
+            location=user_location(),
+        )
+    result: Tensor = _float_power(self, exponent)
+    return result
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:

@@ -11,6 +11,7 @@ from frontend.eager.promotion import can_cast, casted, expanded
 from frontend.functions.pointwise import clone
 from frontend.functions.shape import expand
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.limits import fitting
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, ShapeError
@@ -95,7 +96,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         new = expanded(casted(value, self.dtype), self._sizes)
         new = clone(new) if new is value else new  # a leaf has no history to take over
     else:
-        new = filled(value, self.dtype, self._sizes)
+        new = filled(fitting(value, self.dtype), self.dtype, self._sizes)
     return self._assign(_kept(self, new))
 
 

@@ -15,6 +15,7 @@ from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.limits import fitting
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make_writable
@@ -183,7 +184,7 @@ def _number(target: Tensor, value: Any) -> Tensor:
         kind = type(value)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(f"can't assign a {module}{kind.__name__} to a {target.type()}")
-    return filled(value, target.dtype, ())
+    return filled(fitting(value, target.dtype, computed=True), target.dtype, ())
 
 
 def _same_dtype(target: Tensor, value: Tensor, part: IndexPart) -> Tensor:

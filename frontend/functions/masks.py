@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored
 from frontend.functions.index import getitem, in_turn
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.limits import fitting
 from frontend.tensors.no_value import deciding
 from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
@@ -44,13 +44,9 @@ def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
         if value.dtype.is_complex and not input.dtype.is_complex:
             raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
         return casted(value, input.dtype)
-    if isinstance(value, complex):
-        unfit = not input.dtype.is_complex
-    else:
-        unfit = input.dtype.is_integer and not math.isfinite(value)
-    if unfit:
+    if isinstance(value, complex) and not input.dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {input.dtype} without overflow")
-    return filled(value, input.dtype, ())
+    return filled(fitting(value, input.dtype), input.dtype, ())
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:

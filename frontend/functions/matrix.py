@@ -7,19 +7,19 @@ from typing import Any
 
 from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import binary, casted, common_shape, promote_types, result_type
+from frontend.eager.promotion import casted, common_shape, promote_types, result_type
 from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.layout import expand, reshaped
-from frontend.functions.pointwise import where
+from frontend.functions.pointwise import mul, where
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import extents_in
 from frontend.tensors.tensor import Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import contract
-from graphc.ops import elementwise as e
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm",
@@ -195,7 +195,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     need_tensors("inner", input=input, other=other)
     left, right = input._sizes, other._sizes
     if not left or not right:
-        return stored(binary(e.mul, input, other), out)
+        return mul(input, other, out=out)
     if left[-1] != right[-1]:
         raise ShapeError(
             "inner() the last dimension must match on both input tensors but got shapes "
@@ -232,11 +232,15 @@ def attached(result: Tensor, to: Tensor) -> Tensor:
     return result + where(never, to, 0.0)
 
 
-def _plus(input: Tensor, term: Tensor, beta: Any, alpha: Any, out: Any) -> Tensor:
+def _plus(
+    input: Tensor, term: Tensor, beta: Any, alpha: Any, out: Any, *, computed: bool = True
+) -> Tensor:
     """beta · input + alpha · term, in the shape of `term`. With beta 0 the input is not read: NaN
-    in it does not spread."""
+    in it does not spread. The numbers are such as the dtype holds, or (`computed`) computes in."""
     spread = expand(input, term._sizes)
     kind = promote_types(spread.dtype, term.dtype)
+    for number in (beta, alpha):
+        fitting(number, kind, computed=computed)
     if not kind.is_float:
         beta, alpha = int(beta), int(alpha)
     scaled = term if alpha == 1 else term * alpha
@@ -274,7 +278,7 @@ def addmv(
     need_tensors("addmv", input=input, mat=mat, vec=vec)
     term = mv(mat, vec)
     _same_dtype(input, vec, "vec")
-    return _plus(input, term, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out, computed=False)
 
 
 def addr(
@@ -286,10 +290,17 @@ def addr(
         if x.dim() != 1:
             raise RuntimeError(f"addr: Expected 1-D argument vec{position}, but got {x.dim()}-D")
     kind = result_type(input, vec1, vec2)
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        if isinstance(number, bool) and kind is not DType.bool:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+        if isinstance(number, float) and not kind.is_float:
+            raise RuntimeError(
+                f"For integral input tensors, argument {name} must not be a floating point number."
+            )
     if kind is DType.bool:
         beta, alpha = bool(beta), bool(alpha)
     term = outer(casted(vec1, kind), casted(vec2, kind))
-    return _plus(input, term, beta, alpha, out)
+    return _plus(input, term, beta, alpha, out, computed=False)
 
 
 @lower_precision

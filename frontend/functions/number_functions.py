@@ -50,7 +50,7 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The least common multiple of integers; 0 where one is 0."""
     x, y = _whole("lcm", input, other)
     divisor = _euclid(x, y)
-    return stored(floor_divide(x, where(divisor == 0, 1, divisor)) * y, out)
+    return stored(abs(floor_divide(x, where(divisor == 0, 1, divisor)) * y), out)
 
 
 # -- floats --------------------------------------------------------------------------------------

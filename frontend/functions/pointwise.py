@@ -57,7 +57,7 @@ from frontend.functions.unary import (
     tanh,
     trunc,
 )
-from frontend.tensors.limits import limits
+from frontend.tensors.limits import fitting, limits
 from frontend.tensors.sizes import is_open, known
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
@@ -71,10 +71,10 @@ __all__ = [
     "mul", "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide", "where",
 ]  # fmt: skip
 IN_PLACE = (
-    "add addcdiv addcmul clamp clamp_max clamp_min clip div divide float_power floor_divide fmod "
+    "add addcdiv addcmul clamp clamp_max clamp_min clip div divide floor_divide fmod "
     "lerp mul multiply pow remainder sub subtract true_divide"
 )
-METHODS = f"{IN_PLACE} clone fmax fmin maximum minimum"
+METHODS = f"{IN_PLACE} clone float_power fmax fmin maximum minimum"
 
 # -- sums and products ---------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ subtract = sub
 
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """alpha · other, in the category of the result."""
+    """alpha · other, in the dtype of the result."""
     kind = result_type(input, other)
     if isinstance(alpha, bool) and kind is not DType.bool:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -111,9 +111,8 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
-    if kind is DType.bool:
-        alpha = bool(alpha)
-    return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
+    other = casted(other, kind) if isinstance(other, Tensor) else filled(other, kind, ())
+    return mul(other, bool(alpha) if kind is DType.bool else fitting(alpha, kind))
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -139,9 +138,9 @@ def addcmul(
 ) -> Tensor:
     """input + value · tensor1 · tensor2."""
     need_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
-    if not result_type(input, tensor1, tensor2).is_float:
-        value = int(value)
-    return stored(input + _times(tensor1 * tensor2, value), out)
+    kind = result_type(input, tensor1, tensor2)
+    _no_bool(kind, "addcmul_cpu_out")
+    return stored(input + _times(casted(tensor1, kind) * casted(tensor2, kind), value, kind), out)
 
 
 def addcdiv(
@@ -156,11 +155,16 @@ def addcdiv(
             "tensor1 / tensor2) for floats.",
             location=user_location(),
         )
-    return stored(input + _times(tensor1 / tensor2, value), out)
+    kind = result_type(input, tensor1, tensor2)
+    return stored(input + _times(casted(tensor1, kind) / casted(tensor2, kind), value, kind), out)
 
 
-def _times(x: Tensor, value: Any) -> Tensor:
-    return x if type(value) is int and value == 1 else x * value
+def _times(x: Tensor, value: Any, kind: DType) -> Tensor:
+    """value · x, where a result of this dtype is computed; a whole one of integers."""
+    if type(value) is int and value == 1:
+        return x
+    fitting(value, kind, computed=True)
+    return x * (value if kind.is_float else int(value))
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
@@ -254,9 +258,13 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     result = _simple_power(input, exponent) if simple else None
     if result is None:
         kind = result_type(input, exponent)
+        if kind is DType.bool and isinstance(exponent, bool):
+            result = logical_or(input, filled(not exponent, kind, ()))
+            return result if out is None else stored(result, out)
         _no_bool(kind, "pow")
         if not kind.is_float and not isinstance(exponent, Tensor) and exponent < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
+        fitting(exponent, kind)
         result = binary(e.pow, input, exponent)
     return result if out is None else stored(result, out)
 
@@ -346,10 +354,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
             "numbers or both tensors"
         )
     kind = result_type(input, *present)
-    if kind is DType.bool and all(isinstance(x, Tensor) for x in present):
+    if kind is DType.bool and len(present) == 1 and isinstance(present[0], Tensor):
         low, high = (x if x is None else x.int() for x in (min, max))
         return stored(clamp(input.int(), low, high).bool(), out)
     _no_bool(kind, "clamp_cpu")
+    for bound in present:
+        fitting(bound, kind)
     least, greatest = limits(kind)
     low, high = least if min is None else min, greatest if max is None else max
     clamped = CONTEXT.apply(e.clamp, aligned((input, low, high), kind), {})[0]
@@ -384,7 +394,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     kind = result_type(input, other)
     shape = common_shape(condition, input, other)
     x, y = (
-        expanded(casted(v, kind), shape) if isinstance(v, Tensor) else filled(v, kind, shape)
+        expanded(casted(v, kind), shape)
+        if isinstance(v, Tensor)
+        else filled(fitting(v, kind, computed=True), kind, shape)
         for v in (input, other)
     )
     chosen = CONTEXT.apply(e.where, (expanded(condition, shape), x, y), {})[0]

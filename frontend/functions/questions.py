@@ -20,6 +20,7 @@ from frontend.functions.scatter import put, scatter
 from frontend.functions.select import diagonal
 from frontend.functions.shape import cat, padded
 from frontend.tensors.dtypes import channels_last, channels_last_3d, contiguous_format
+from frontend.tensors.limits import fitting
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
@@ -124,7 +125,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
             location=user_location(),
         )
     pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)][::-1]
-    return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, value)
+    return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, fitting(value, input.dtype))
 
 
 @takes_out

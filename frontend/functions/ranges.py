@@ -16,6 +16,7 @@ from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.tensors.host_data import overflow
+from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import SymInt, is_open
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
@@ -145,6 +146,8 @@ def linspace(
     if _is_traced(start, end):
         result = casted(_spaced_in_trace("linspace", kind, start, end, steps), kind)
     else:
+        for end_ in (start, end):
+            fitting(end_, kind)
         result = from_data(_in(kind, _spaced("linspace", kind, start, end, steps)), copy=False)
     return stored(finished(result, requires_grad, device), out)
 

@@ -16,6 +16,7 @@ from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES
+from frontend.tensors.limits import fitting
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType, broadcast_shapes
@@ -163,7 +164,7 @@ def _source(input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
     number = src if value is None else value
     if isinstance(number, Tensor):
         return expanded(casted(number, input.dtype), index._sizes)
-    return filled(number, input.dtype, index._sizes)
+    return filled(fitting(number, input.dtype), input.dtype, index._sizes)
 
 
 _REDUCTIONS = {"add": indexing.scatter_add, "multiply": indexing.scatter_mul}
@@ -294,8 +295,12 @@ def index_add(
     _need_integer(index, "index_add_(): Expected dtype int32/int64 for index but got: ",
                   DType.i32, DType.i64)  # fmt: skip
     x, at, values, axis = _slices("index_add_", input, dim, index, source)
-    scaled = values if type(alpha) is int and alpha == 1 else casted(values * alpha, input.dtype)
-    result = _apply(indexing.index_add, x, at, scaled, axis=axis)
+    if type(alpha) is not int or alpha != 1:
+        fitting(alpha, input.dtype)
+        if not input.dtype.is_float:  # a number of the dtype
+            alpha = bool(alpha) if input.dtype is DType.bool else int(alpha)
+        values = values * alpha
+    result = _apply(indexing.index_add, x, at, values, axis=axis)
     return stored(result if input.dim() else s.reshape(result, ()), out)
 
 

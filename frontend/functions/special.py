@@ -114,10 +114,11 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 def sinc(input: Tensor, *, out: Any = None) -> Tensor:
     """sin(πx) / πx, and 1 at 0."""
-    x = floating(input)
+    kind = floating(input).dtype
+    x = casted(input, kind if kind.is_complex else kind.computes_as)  # half types round once
     flat = x == 0
     angle = where(flat, 1.0, x) * math.pi
-    return stored(where(flat, 1.0, sin(angle) / angle), out)
+    return stored(casted(where(flat, 1.0, sin(angle) / angle), kind), out)
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager.dispatch import apply_unary
+from frontend.eager.dispatch import apply_unary, filled
 from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import aligned, float_binary, floating, result_type
+from frontend.eager.promotion import aligned, casted, float_binary, floating, result_type
 from frontend.functions.arguments import need_a_tensor, need_tensors, stored
 from frontend.functions.control import while_loop
 from frontend.functions.creation import ones_like, zeros_like
@@ -75,10 +75,12 @@ def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
 def entr(input: Tensor, *, out: Any = None) -> Tensor:
     """-x·log(x): 0 at 0, -inf below."""
     need_tensors("entr", input=input)
-    x = floating(input)
+    kind = floating(input).dtype
+    x = casted(input, kind.computes_as)  # half types round once
     positive = where(x > 0, x, 1.0)
-    inner = where(x > 0, -positive * log(positive), where(x == 0, 0.0, -math.inf))
-    return stored(where(x.isnan(), x, inner), out)
+    least = where(x == 0, 0.0, filled(-math.inf, x.dtype, ()))
+    inner = where(x > 0, -positive * log(positive), least)
+    return stored(casted(where(x.isnan(), x, inner), kind), out)
 
 
 def xlog1py(input: Any, other: Any, *, out: Any = None) -> Tensor:

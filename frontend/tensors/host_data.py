@@ -119,7 +119,7 @@ def _mixes(values: Any, wide: np.ndarray) -> bool:
 
 def _whole(wide: np.ndarray, kind: DType) -> np.ndarray:
     limits = _INTEGER_LIMITS[kind]
-    whole = np.trunc(wide)
+    whole = np.asarray(np.trunc(wide))
     if wide.size and not ((whole >= limits.min) & (whole < float(limits.max) + 1)).all():
         raise overflow(kind)
     return whole.astype(kind.numpy)

@@ -1,7 +1,9 @@
-"""Numbers about dtypes: `finfo` and `iinfo`, with PyTorch's texts; the ends of a range."""
+"""Numbers about dtypes: `finfo` and `iinfo`, with PyTorch's texts; the ends of a range, and whether
+a number lies in it."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from frontend.tensors.absent_dtypes import AbsentDType
 from frontend.tensors.dtypes import as_dtype
+from frontend.tensors.host_data import overflow
 from frontend.tensors.state import STATE
 from graphc.ir.types import DType
 
@@ -87,3 +90,37 @@ def limits(kind: DType) -> tuple[Any, Any]:
         return -math.inf, math.inf
     info = np.iinfo(kind.numpy)
     return int(info.min), int(info.max)
+
+
+def fitting(number: Any, kind: DType, *, computed: bool = False) -> Any:
+    """`number`, which a tensor of `kind` can hold; with `computed`, one of what `kind` computes in:
+    float32 for half types. A negative whole number wraps in an unsigned type. Raises RuntimeError,
+    as PyTorch does. Tensors, and numbers beside bools and complex ones, are as they are."""
+    if computed and kind.is_float:
+        kind = kind.computes_as
+    if kind in _HELD_BY_ALL or not isinstance(number, int | float | np.integer | np.floating):
+        return number
+    if isinstance(number, bool):
+        return number
+    least, greatest = _finite_limits(kind, isinstance(number, int | np.integer))
+    if kind.is_float:
+        outside = (number > greatest and number != math.inf) or (
+            number < least and number != -math.inf
+        )
+    else:
+        outside = not (number >= least and number <= greatest)  # NaN is not
+    if outside:
+        raise overflow(kind)
+    return number
+
+
+_HELD_BY_ALL = (DType.bool, DType.f64, DType.c64, DType.c128)
+
+
+@functools.cache
+def _finite_limits(kind: DType, whole: bool) -> tuple[Any, Any]:
+    if kind.is_float:
+        greatest = finfo(kind).max
+        return -greatest, greatest
+    least, greatest = limits(kind)
+    return (least or -greatest) if whole else least, greatest

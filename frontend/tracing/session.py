@@ -394,7 +394,9 @@ class Session(Mutations):
             if is_open(number):
                 var = self.numbers.value(self, number, type.dtype)
             else:
-                var = self.builder.constant(np.asarray(number).astype(type.dtype.numpy))
+                with np.errstate(all="ignore"):  # beyond a half type's range it is infinite
+                    array = np.asarray(number).astype(type.dtype.numpy)
+                var = self.builder.constant(array)
             if type.shape:
                 var = self.builder.apply(lookup("broadcast"), (var,), {"shape": type.shape})[0]
             self._filled[key] = var

@@ -16,6 +16,7 @@ from tests.fuzz import (
     levels,
     op_sizes,
     packing,
+    scalars,
     sizes,
     state,
     targets,
@@ -25,7 +26,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops, caught,
+    eager_ops, caught, scalars,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from frontend.eager.host_ops import HostOp
+from frontend.eager.promotion import casted, promote_types
 from frontend.functions import linalg, pointwise, reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import ones_like, zeros_like
@@ -15,6 +16,7 @@ from frontend.functions.linear_algebra.solving import inv_ex
 from frontend.functions.linear_algebra.spectra import svd, svdvals
 from frontend.functions.random import randn
 from frontend.functions.shape import cat, stack
+from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops.linear_algebra import lapack as ops
@@ -72,11 +74,21 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     count = x.shape[-1] if N is None else N
     if count < 2 and N is not None:
         raise RuntimeError("N must be greater than 1.")
-    value = x.long() if x.dtype is DType.bool else x
-    powers = [ones_like(value)]
+    if x.dtype is DType.bool or (x.dtype.is_storage and x.dtype.is_float):
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{SCALAR_NAMES[x.dtype]}"
+        )
+    return stack(_powers(x, count), -1)
+
+
+def _powers(x: Tensor, count: int) -> list[Tensor]:
+    """The powers 0, 1, …, count - 1 of each element: of integers as int64."""
+    wide = casted(x, promote_types(x.dtype, DType.i64))
+    powers = [ones_like(wide)]
     while len(powers) < count:
-        powers.append(powers[-1] * value)
-    return stack(powers[:count], -1)
+        powers.append(powers[-1] * wide)
+    return powers
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
@@ -88,11 +100,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     if count < 0:
         raise RuntimeError("N must be non-negative.")
     if count == 0:
-        return x.new_empty((x.shape[0], 0))
-    value = x.long() if x.dtype is DType.bool else x
-    powers = [ones_like(value)]
-    while len(powers) < count:
-        powers.append(powers[-1] * value)
+        return casted(x.new_empty((x.shape[0], 0)), promote_types(x.dtype, DType.i64))
+    powers = _powers(x, count)
     return stack(powers if increasing else powers[::-1], -1)
 
 

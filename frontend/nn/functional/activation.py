@@ -11,10 +11,11 @@ from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import apply_one, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
-from frontend.functions.arguments import takes_out
+from frontend.functions.arguments import not_implemented, takes_out
 from frontend.functions.in_place_variants import in_place
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
+from frontend.tensors.limits import fitting
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
@@ -115,8 +116,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """input where it is above `threshold` or NaN, else `value`."""
     if inplace:
         return threshold_(input, threshold, value)
-    instead = filled(value, input.dtype, tuple(input.shape))
-    return apply_one(elementwise.where, input <= threshold, instead, input)
+    if input.dtype is DType.bool:
+        raise not_implemented("threshold_cpu", input.dtype)
+    level = fitting(threshold, input.dtype)
+    instead = filled(fitting(value, input.dtype), input.dtype, tuple(input.shape))
+    return apply_one(elementwise.where, input <= level, instead, input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -133,7 +137,17 @@ def hardtanh(
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
         return hardtanh_(input, min_val, max_val)
-    return apply_one(a.hardtanh, input, low=float(min_val), high=float(max_val))
+    return _between(input, min_val, max_val)
+
+
+_UNSIGNED = (DType.u8, DType.u16, DType.u32, DType.u64)
+
+
+def _between(input: Tensor, low: float, high: float) -> Tensor:
+    if input.dtype in _UNSIGNED and (low < 0 or high < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    low, high = (float(fitting(bound, input.dtype)) for bound in (low, high))
+    return apply_one(a.hardtanh, input, low=low, high=high)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
@@ -166,7 +180,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @takes_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input, but 0 where its magnitude is at most `lambd`."""
-    return apply_one(a.hardshrink, _checked(input, "hardshrink_cpu"), level=float(lambd))
+    x = _checked(input, "hardshrink_cpu")
+    return apply_one(a.hardshrink, x, level=float(fitting(lambd, x.dtype)))
 
 
 # -- smooth --------------------------------------------------------------------------------------
@@ -335,7 +350,15 @@ relu_ = in_place(relu)
 leaky_relu_ = in_place(leaky_relu)
 rrelu_ = in_place(rrelu)
 threshold_ = in_place(threshold)
-hardtanh_ = in_place(hardtanh)
+_limited = in_place(_between)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`hardtanh`, in place; bounds in another order are taken."""
+    limited: Tensor = _limited(input, min_val, max_val)
+    return limited
+
+
 elu_ = in_place(elu)
 selu_ = in_place(selu)
 celu_ = in_place(celu)

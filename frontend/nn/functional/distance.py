@@ -26,6 +26,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             "expected common dtype to be floating point, yet common dtype is "
             f"{scalar_name(x1 if x1.dtype is kind else x2)}",
         )
+    if eps < 0:
+        raise fail(AttributeValueError, f"eps must be non-negative, got: {eps}")
     first, second = aligned((x1, x2), kind)
     scaled = [x / _length(x, dim, eps) for x in (first, second)]
     return (scaled[0] * scaled[1]).sum(dim)

@@ -13,6 +13,7 @@ from frontend.nn.checks import fail, sizes
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.distance import pairwise_distance
 from frontend.nn.functional.reduction import reduced, reduction_of
+from frontend.tensors.sizes import as_float
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import indexing
@@ -40,7 +41,7 @@ def hinge_embedding_loss(
     """input where the target is 1, max(0, margin - input) where it is -1 (the sum of both
     elsewhere)."""
     reduction = reduction_of(size_average, reduce, reduction)
-    far = pointwise.where(target != 1, _above(margin - input), 0.0)
+    far = pointwise.where(target != 1, _above(as_float(margin) - input), 0.0)
     near = pointwise.where(target != -1, input, 0.0)
     return reduced(far + near, reduction)
 
@@ -58,7 +59,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.shape!r}, input2: {input2.shape!r}, target: {target.shape!r}",
         )
-    return reduced(_above(-target * (input1 - input2) + margin), reduction)
+    return reduced(_above(-target * (input1 - input2) + as_float(margin)), reduction)
 
 
 @full_precision

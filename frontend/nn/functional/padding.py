@@ -11,6 +11,7 @@ from typing import Any
 
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
+from frontend.tensors.limits import fitting
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -32,7 +33,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     pairs = _pairs(input, pad)
     if mode == "constant":
-        return padded(input, pairs, 0 if value is None else value)
+        return padded(input, pairs, 0 if value is None else fitting(value, input.dtype))
     if mode not in _SIDES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
