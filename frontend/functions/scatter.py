@@ -129,7 +129,11 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
     shape, wanted, have = x._sizes, at._sizes, source._sizes
     if not at.numel():
         nothing = filled(0, index.dtype, (*shape[:axis], 0, *shape[axis + 1 :]))
-        return x, nothing, filled(0, x.dtype, nothing._sizes), axis
+        if len(have) == len(wanted) and all(i <= d for i, d in zip(wanted, have)):
+            source = s.reshape(_cut(source, wanted), *nothing._sizes)  # with its history
+        else:
+            source = filled(0, x.dtype, nothing._sizes)
+        return x, nothing, source, axis
     for name, other in (("self", shape), ("src", have)):
         if len(other) != len(wanted):
             raise fail(
@@ -143,10 +147,14 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
             f"Expected index {list(wanted)} to be no larger than self {list(shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(have)}",
         )
-    if have != wanted:
-        rank = len(wanted)
-        source = _apply(m.slice_, source, start=(0,) * rank, size=wanted, step=(1,) * rank)
-    return x, at, source, axis
+    return x, at, _cut(source, wanted), axis
+
+
+def _cut(source: Tensor, size: tuple[int, ...]) -> Tensor:
+    if source._sizes == size:
+        return source
+    rank = len(size)
+    return _apply(m.slice_, source, start=(0,) * rank, size=size, step=(1,) * rank)
 
 
 def _scattered(op: Any, input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:

@@ -229,6 +229,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     RuntimeError where not one fits."""
     from frontend.functions.reduce import dimension as counted
 
+    for place, (name, number) in enumerate((("size", size), ("step", step)), 2):
+        if isinstance(number, bool):
+            raise TypeError(f"unfold(): argument '{name}' (position {place}) must be int, not bool")
     axis = counted(dimension, self.dim())
     shape = self._sizes or (1,)
     if size < 0:

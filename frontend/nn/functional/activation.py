@@ -170,6 +170,7 @@ def _level(lambd: Any, name: str) -> float:
     return float(lambd)
 
 
+@takes_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input moved towards 0 by `lambd`, and 0 where it is nearer. Raises RuntimeError where
     `lambd` is negative."""
@@ -211,6 +212,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha), rate=1 / alpha)
 
 
+@takes_out
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input · Φ(input), exactly or by PyTorch's `approximate='tanh'` formula."""
     _checked(input, "GeluKernelImpl")
@@ -237,11 +239,13 @@ def sigmoid(input: Tensor) -> Tensor:
     return pointwise.sigmoid(input)
 
 
+@takes_out
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), exact where sigmoid underflows."""
     return apply_one(a.log_sigmoid, _checked(input, "log_sigmoid_cpu"))
 
 
+@takes_out
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta · input)) / beta; input itself where beta · input is above `threshold`."""
     _checked(input, "softplus_cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from frontend.eager.autocasting import lower_precision
+from frontend.functions.arguments import takes_out
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
@@ -14,6 +15,7 @@ from graphc.ops.nn import products
 __all__ = ["bilinear", "linear"]
 
 
+@takes_out
 @lower_precision
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.eager.autocasting import full_precision
+from frontend.functions.arguments import takes_out
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
@@ -107,6 +108,7 @@ def avg_pool1d(
     )  # fmt: skip
 
 
+@takes_out
 def avg_pool2d(
     input: Tensor,
     kernel_size: IntOrInts,
@@ -126,6 +128,7 @@ def avg_pool2d(
     )  # fmt: skip
 
 
+@takes_out
 @full_precision
 def avg_pool3d(
     input: Tensor,
