@@ -22,6 +22,7 @@ from frontend.functions.linear_algebra.checks import (
     successful,
 )
 from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, unit
+from frontend.functions.matrix import attached
 from frontend.functions.select import diag_embed, diagonal, tril, triu
 from frontend.functions.shape import cat
 from frontend.tensors.tensor import Tensor
@@ -207,6 +208,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
         )
     shape = (*A._sizes[:-2], rows, columns)
     x = expand(eye(rows, columns, dtype=A.dtype), shape)
+    x = x if tau.shape[-1] else attached(x, A)  # connected, as where there are reflections
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)
 
 

@@ -240,7 +240,8 @@ def lstsq(
     asked = driver or "gelsy"
     rank = matrix_rank(a, rtol=rcond)
     none = zeros(0, dtype=_real(A))
-    residuals = none
+    # Of none there is nothing to derive, but they are results of A and B.
+    residuals = real_part(solution).reshape(-1)[:0] if solution.requires_grad else none
     full = rows > columns and asked != "gelsy"
     if full and asked != "gels":
         full = bool((rank == columns).all())

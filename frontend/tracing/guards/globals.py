@@ -110,8 +110,9 @@ class CapturedGlobals(Attributes):
         """What is of a class of Python's or NumPy's that has ways of its own: whether it is."""
         kind = type(value)
         if issubclass(kind, functools.partial):
-            for part in (value.func, value.args, value.keywords):
-                self.value(part, SELF, label)
+            for name in ("func", "args", "keywords"):  # `__setstate__` puts others there
+                self.add((id(value), name), getattr(functools.partial, name).__get__, value, label)
+                self.value(getattr(value, name), SELF, label)
         elif kind in kinds.BOUND:
             if not kinds.is_namespace(value.__self__):
                 self.value(value.__self__, {(ITSELF,)}, label)
