@@ -43,10 +43,10 @@ def _constant(part: Tensor | None, number: float, model: Tensor, shape: tuple[in
 def _computed_in(input: Tensor, parts: dict[str, Tensor | None]) -> DType:
     """The dtype of the statistics: float32 where a half type comes with parts in float32, as under
     autocast, else the input's. Raises DTypeError where a part has another one."""
-    given = {name: part.dtype for name, part in parts.items() if part is not None}
-    short = input.dtype.is_storage and set(given.values()) == {DType.f32}
+    dtypes = {name: part.dtype for name, part in parts.items() if part is not None}
+    short = input.dtype.is_storage and set(dtypes.values()) == {DType.f32}
     kind = DType.f32 if short else input.dtype
-    for name, dtype in given.items():
+    for name, dtype in dtypes.items():
         if dtype is not kind:
             fits = (
                 "all inputs must share same datatype"
