@@ -3,7 +3,6 @@ a number lies in it."""
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -102,7 +101,9 @@ def fitting(number: Any, kind: DType, *, computed: bool = False) -> Any:
         return number
     if isinstance(number, bool):
         return number
-    least, greatest = _finite_limits(kind, isinstance(number, int | np.integer))
+    least, greatest = _FINITE_LIMITS[kind]
+    if not least and isinstance(number, int | np.integer):
+        least = -greatest
     if kind.is_float:
         outside = (number > greatest and number != math.inf) or (
             number < least and number != -math.inf
@@ -117,10 +118,8 @@ def fitting(number: Any, kind: DType, *, computed: bool = False) -> Any:
 _HELD_BY_ALL = (DType.bool, DType.f64, DType.c64, DType.c128)
 
 
-@functools.cache
-def _finite_limits(kind: DType, whole: bool) -> tuple[Any, Any]:
-    if kind.is_float:
-        greatest = finfo(kind).max
-        return -greatest, greatest
-    least, greatest = limits(kind)
-    return (least or -greatest) if whole else least, greatest
+def _finite_limits(kind: DType) -> tuple[Any, Any]:
+    return (finfo(kind).min, finfo(kind).max) if kind.is_float else limits(kind)
+
+
+_FINITE_LIMITS = {kind: _finite_limits(kind) for kind in DType if kind not in _HELD_BY_ALL}
