@@ -12,6 +12,7 @@ import numpy as np
 from frontend.tensors.absent_dtypes import AbsentDType
 from frontend.tensors.dtypes import as_dtype
 from frontend.tensors.host_data import overflow
+from frontend.tensors.sizes import is_open
 from frontend.tensors.state import STATE
 from graphc.ir.types import DType
 
@@ -104,7 +105,10 @@ def fitting(number: Any, kind: DType, *, computed: bool = False) -> Any:
     least, greatest = _FINITE_LIMITS[kind]
     if not least and isinstance(number, int | np.integer):
         least = -greatest
-    if kind.is_float:
+    if kind.is_float and isinstance(number, int) and is_open(number):
+        # Numbers that are left open are of 64 bits: all but half types hold them.
+        outside = kind is DType.f16 and (number > int(greatest) or number < int(least))
+    elif kind.is_float:
         outside = (number > greatest and number != math.inf) or (
             number < least and number != -math.inf
         )
