@@ -22,6 +22,7 @@ from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
+from graphc.debug.flat_graph import flat_graph
 from graphc.debug.ledger import Decision
 from graphc.ir.dims import fixed
 from graphc.ir.graph_queries import descendants
@@ -31,7 +32,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
 from graphc.ops.kinds.op import check_text
 from graphc.passes.pipelines import optimize
-from graphc.passes.recorder import Firing, PassRecord, Recorder
+from graphc.passes.recorder import PassRecord, Recorder
 from graphc.runtime.pool import chosen_threads
 from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import BUILT_AROUND
@@ -70,9 +71,7 @@ def decisions(
     names = kernels(plan)
     decided = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
     decided += [decision for each in recorder.passes for decision in _relaxed(each)]
-    decided += [
-        _rewritten(firing, each.name) for each in recorder.passes for firing in each.firings
-    ]
+    decided += [decision for each in recorder.passes for decision in _rewritten(each)]
     decided += _scheduled(scheduler, plan, names, "")
     if not lowered:
         return decided
@@ -138,15 +137,21 @@ def _rematerialised(graph: Graph) -> list[Decision]:
 # -- passes ----------------------------------------------------------------------------------------
 
 
-def _rewritten(firing: Firing, stage: str) -> Decision:
-    after = firing.after
-    if isinstance(after, Value):
-        after = firing.draft.node(after)
-    what = f"{node_text(firing.before)} => {node_text(after)}"
-    top = firing.graph.nodes[firing.node]
-    numbers = {"bytes": sum(type.nbytes for type in firing.before.types)}
-    place = firing.location or top.location
-    return Decision("rewritten", what, firing.rule, place, (firing.node,), numbers, stage)
+def _rewritten(record: PassRecord) -> Iterator[Decision]:
+    """The rules that fired in a pass."""
+    inside = any(firing.graph is not record.before for firing in record.firings)
+    parts = flat_graph(record.before).parts if inside else ()
+    within = {id(part.graph): part.within for part in parts}
+    for firing in record.firings:
+        after = firing.after
+        if isinstance(after, Value):
+            after = firing.draft.node(after)
+        what = f"{node_text(firing.before)} => {node_text(after)}"
+        numbers = {"bytes": sum(type.nbytes for type in firing.before.types)}
+        place = firing.location or firing.graph.nodes[firing.node].location
+        path = within.get(id(firing.graph), "")
+        nodes = (firing.node,) if path or firing.graph is record.before else ()
+        yield Decision("rewritten", what, firing.rule, place, nodes, numbers, record.name, path)
 
 
 RELAXED = {

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pytest
 
 import frontend as torch
 from graphc.debug.cli import main
+from graphc.debug.decisions import decisions
+from graphc.debug.ledger import chosen
 from graphc.debug.load import loaded_calls
 from graphc.debug.profile import machine as machines
 from graphc.debug.profile.machine import Machine, MemoryLevel
+from graphc.debug.report.ledger_data import IMPORTANCE
 from graphc.debug.report.packing import packed, spared
 from graphc.debug.report.page import page
 from graphc.debug.traced import DrawnInput
@@ -32,7 +36,7 @@ def step(x):
     def turn(h, row):
         h = torch.tanh(h @ w @ w.T + row)  # {HOSTILE}
         return h, h
-    return torch.scan(turn, x[0], x)[1] @ w
+    return torch.scan(turn, x[0], x)[1] @ w / 4
 """
 FAKE = Machine("a <b>", 1e9, 1e9, (MemoryLevel("L1", 1000, 4e9), MemoryLevel("DRAM", None, 1e9)))
 
@@ -44,8 +48,8 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def unpacked(text: str, name: str) -> Any:
-    """The data of a page."""
-    match = re.search(rf'{name} = "([A-Za-z0-9+/=]*)"', text)
+    """A part of a page."""
+    match = re.search(rf'"{name}": "([A-Za-z0-9+/=]*)"', text)
     assert match is not None
     return json.loads(zlib.decompress(base64.b64decode(match[1])))
 
@@ -59,7 +63,7 @@ def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:
     for outside in ("http:", "https:", "src=", "@import", "url(h"):
         assert outside not in text.replace("http://www.w3.org/2000/svg", "")
     assert "default-src 'none'" in text and len(text) < 600_000
-    document, (kernels,) = unpacked(text, "DATA"), unpacked(text, "TEXTS")
+    document, kernels = unpacked(text, "head"), unpacked(text, "0 kernels")
     (call,) = document["calls"]
     launches = [step for step in call["steps"] if step["kind"] == "launch"]
     assert {step["name"] for step in launches} == kernels.keys()
@@ -68,10 +72,37 @@ def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:
     for texts in kernels.values():
         assert texts["body"].startswith("graph ") and "kernel" in texts["loops"]
         assert "define" in texts["llvm"] and texts["assembly"]
-    assert call["passes"] and call["ledger"] and call["events"][0]
+    assert call["passes"] and call["events"][0]
     (source,) = document["files"].values()
     assert source["name"] == "st<b>ep.py"
     assert any(HOSTILE in line for _, line in source["lines"])
+
+
+def test_every_decision_is_there_and_leads_to_its_launches(tmp_path: Path) -> None:
+    """Also those inside of loops, and rules that fired for what a launch computes at the end."""
+    file = tmp_path / "step.py"
+    file.write_text(STEP, "utf-8")
+    with loaded_calls(f"{file}:step", [DrawnInput.parse("f32[5,3,8]")], None, 1) as calls:
+        text = page(calls, 1e-3)
+        (call,) = calls
+        expected = decisions(call.graph, call.options.level, threads=1)
+    head = unpacked(text, "head")["calls"][0]
+    assert head["ledger"] == Counter(each.kind for each in expected)
+    assert [kind for kind in IMPORTANCE if kind in head["ledger"]] == list(head["ledger"])
+    launches = {step["n"]: step["name"] for step in head["steps"] if step["kind"] == "launch"}
+    for kind in head["ledger"]:
+        columns, of_kind = unpacked(text, f"0 ledger {kind}"), chosen(expected, [kind])
+        told = [columns["texts"][number] for number in columns["what"]]
+        assert told == [each.what for each in of_kind]
+        for decision, steps in zip(of_kind, columns["steps"], strict=True):
+            names = {launches[step] for step in steps}
+            if kind == "strategy":
+                assert names == {decision.what}
+            elif kind == "fused":
+                assert names == {decision.what.partition(":")[0]}
+            elif kind == "not fused":
+                assert names
+    assert any(unpacked(text, "0 ledger rewritten")["steps"])
 
 
 def test_texts_of_the_cheapest_kernels_go_first_where_there_is_no_room() -> None:
@@ -80,11 +111,10 @@ def test_texts_of_the_cheapest_kernels_go_first_where_there_is_no_room() -> None
         f"k{i}": {"body": "b", "loops": noise.bytes(400).hex(), "llvm": noise.bytes(400).hex()}
         for i in range(9)
     }
-    order = [f"k{i}" for i in range(9)]
     everything = len(packed(kernels))
-    kept = spared(kernels, order, everything - 300)
+    kept = spared(kernels, everything - 300)
     assert "llvm" in kept["k0"] and "llvm" not in kept["k8"] and "body" in kept["k8"]
-    assert len(packed(spared(kernels, order, 400))) <= 400
+    assert len(packed(spared(kernels, 400))) <= 400
 
 
 def test_the_command_and_the_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,10 +123,10 @@ def test_the_command_and_the_method(tmp_path: Path, capsys: pytest.CaptureFixtur
     command = ["report", f"{file}:step", "--input", "f32[3]", "--seconds", "0.001"]
     assert main([*command, "-o", str(html)]) == 0
     assert capsys.readouterr().out == f"report in {html}\n"
-    assert unpacked(html.read_text("utf-8"), "DATA")["calls"][0]["name"] == "step"
+    assert unpacked(html.read_text("utf-8"), "head")["calls"][0]["name"] == "step"
     assert main([*command, "-o", str(tmp_path / "no" / "step.html")]) == 2
     assert "cannot write the report" in capsys.readouterr().err
     fn = torch.compile(lambda x: x + 1, threads=1)
     fn(torch.zeros(4))
     fn.report(html, seconds=1e-3)  # on arguments like those of the last call
-    assert unpacked(html.read_text("utf-8"), "DATA")["calls"][0]["steps"]
+    assert unpacked(html.read_text("utf-8"), "head")["calls"][0]["steps"]

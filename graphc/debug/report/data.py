@@ -7,18 +7,20 @@ out: a dictionary; times in microseconds, sizes in bytes, steps and buffers by n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
 from graphc.debug.decisions import decisions
+from graphc.debug.flat_graph import flat_plan, launch_nodes
 from graphc.debug.graph_diff import graph_diff
-from graphc.debug.ledger import Decision
 from graphc.debug.places import steps_with_plans
 from graphc.debug.profile.machine import Machine
 from graphc.debug.profile.profiler import Profile, StepProfile, profile
+from graphc.debug.report.ledger_data import LaunchFinder, differences, ledger_parts
 from graphc.debug.traced import TracedCall
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import PassRecord, Recorder
@@ -28,12 +30,22 @@ QUIET = frozenset({"input", "constant", "broadcast", "reshape", "transpose", "sl
 """Ops that a kernel is not known by."""
 DIFF_LINES = 400
 """Of one pass."""
-DECISIONS = 4000
 WITH_LLVM, WITH_ASSEMBLY = 6, 12
 """Kernels, the dearest first, whose LLVM IR and assembly are shown: making them takes long."""
 
 
-def call_data(call: TracedCall, seconds: float) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class CallData:
+    """What a page has about one call: `head` is there when it opens; each of the `parts`, by name,
+    is opened when it is asked for; `kernels` are the texts of each, those with most to win first.
+    """
+
+    head: dict[str, Any]
+    parts: dict[str, Any]
+    kernels: dict[str, dict[str, Any]]
+
+
+def call_data(call: TracedCall, seconds: float) -> CallData:
     """All about one call; it is profiled for about so many seconds."""
     executable = call.executable()
     recorder = Recorder()
@@ -44,7 +56,12 @@ def call_data(call: TracedCall, seconds: float) -> dict[str, Any]:
     )  # fmt: skip
     measured = profile(executable, call.arrays, seconds)
     plan = executable.plan
-    return {
+    flat = flat_plan(plan)
+    nodes = list(launch_nodes(plan, flat))
+    passes = chained(recorder.passes)
+    finder = LaunchFinder(passes, flat, [each.name for each in measured.steps], nodes)
+    ledger = ledger_parts(decided, finder)
+    head = {
         "name": call.graph.name, "level": options.level, "schedule": measured.schedule,
         "threads": measured.threads, "whole": us(measured.whole), "plain": us(measured.plain),
         "inKernels": us(measured.in_kernels), "waiting": us(measured.waiting),
@@ -56,16 +73,24 @@ def call_data(call: TracedCall, seconds: float) -> dict[str, Any]:
         },
         "machine": _machine(measured.machine),
         "nodes": [len(call.graph.nodes), len(executable.optimised.nodes)],
-        "steps": list(_steps(plan, measured)),
+        "steps": list(_steps(plan, measured, nodes)),
         "buffers": list(_buffers(plan)),
         "events": _events(measured),
         "passes": [_pass(record) for record in recorder.passes if _changed(record)],
-        "ledger": [_decision(each) for each in decided[:DECISIONS]],
-        "decisions": len(decided),
-        "order": by_what_is_lost(measured),
-        "kernels": dict(_kernels(plan, measured, executable.target)),
-        "graphs": {"traced": len(call.graph.nodes), "inputs": len(call.graph.inputs)},
+        "ledger": {kind: len(columns["what"]) for kind, columns in ledger.items()},
     }  # fmt: skip
+    parts = {f"ledger {kind}": columns for kind, columns in ledger.items()}
+    texts = dict(_kernels(plan, measured, executable.target))
+    return CallData(head, parts, {name: texts[name] for name in by_what_is_lost(measured, texts)})
+
+
+def chained(passes: Sequence[PassRecord]) -> list[PassRecord]:
+    """The passes over the graph itself: regions of loops are prepared by passes of their own."""
+    kept: list[PassRecord] = []
+    for each in passes:
+        if not kept or each.before is kept[-1].after or each.before == kept[-1].after:
+            kept.append(each)
+    return kept
 
 
 def us(seconds: float) -> float:
@@ -84,11 +109,16 @@ def _machine(machine: Machine) -> dict[str, Any]:
 # -- the plan --------------------------------------------------------------------------------------
 
 
-def _steps(plan: Plan, measured: Profile) -> Iterator[dict[str, Any]]:
+def _steps(
+    plan: Plan, measured: Profile, nodes: Sequence[tuple[int, ...]]
+) -> Iterator[dict[str, Any]]:
     roots = _root_numbers(plan)
-    for (_, step), timed in zip(steps_with_plans(plan), measured.steps, strict=True):
+    for (_, step), timed, computed in zip(
+        steps_with_plans(plan), measured.steps, nodes, strict=True
+    ):
         root = roots.get(timed.number)
-        yield {**_timed(timed), **_planned(step, root is not None), "root": root}
+        facts = {"root": root, "nodes": differences(computed)}
+        yield {**_timed(timed), **_planned(step, root is not None), **facts}
 
 
 def _timed(step: StepProfile) -> dict[str, Any]:
@@ -105,11 +135,10 @@ def _timed(step: StepProfile) -> dict[str, Any]:
 
 
 def _planned(step: Step, is_root: bool) -> dict[str, Any]:
-    facts: dict[str, Any] = {"reads": [], "writes": [], "ops": [], "nodes": []}
+    facts: dict[str, Any] = {"reads": [], "writes": [], "ops": []}
     if isinstance(step, Launch):
         ops = Counter(n.op for n in step.kernel.body.nodes if n.op not in QUIET)
         facts["ops"] = [op if count == 1 else f"{count} {op}" for op, count in ops.items()]
-        facts["nodes"] = list(step.nodes) if is_root else []
     if is_root:
         facts["reads"] = list(getattr(step, "reads", step.buffers))
         facts["writes"] = list(getattr(step, "writes", ()))
@@ -172,25 +201,14 @@ def _balanced(lines: Sequence[str]) -> list[str]:
     return [*gone[:room], *balanced[: max(DIFF_LINES - len(gone[:room]), 0)]]
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
-    place = decision.location
-    return {
-        "kind": decision.kind, "what": decision.what, "why": decision.why,
-        "numbers": {k: v for k, v in decision.numbers.items() if isinstance(v, int | float | str)},
-        "line": f"{place.file}:{place.line}" if place and place.path else "",
-        "module": place.module if place else "", "phase": place.phase if place else "",
-        "nodes": list(decision.nodes) if decision.stage == "plan" and not decision.within else [],
-        "within": decision.within, "stage": decision.stage,
-    }  # fmt: skip
-
-
 # -- texts -----------------------------------------------------------------------------------------
 
 
 def _kernels(plan: Plan, measured: Profile, target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
     """The texts of each kernel, those with most to win first; those of LLVM for these only."""
-    rank = {name: number for number, name in enumerate(by_what_is_lost(measured))}
-    for spec, name in kernels(plan).items():
+    names = kernels(plan)
+    rank = {name: number for number, name in enumerate(by_what_is_lost(measured, names.values()))}
+    for spec, name in names.items():
         if not spec.has_loops:
             yield name, {"recipe": spec.recipe, "note": ON_HOST, "body": _text(spec.body)}
             continue
@@ -202,11 +220,11 @@ def _kernels(plan: Plan, measured: Profile, target: Target) -> Iterator[tuple[st
         yield name, {**texts, **_native_texts(kernel, target, rank[name])}
 
 
-def by_what_is_lost(measured: Profile) -> list[str]:
+def by_what_is_lost(measured: Profile, names: Iterable[str]) -> list[str]:
     """The kernels by how far one launch of theirs is above its limit, the farthest first."""
-    lost: dict[str, float] = {}
+    lost = dict.fromkeys(names, 0.0)
     for step in measured.launches:
-        lost[step.name] = max(lost.get(step.name, 0.0), step.seconds - step.limit_seconds)
+        lost[step.name] = max(lost[step.name], step.seconds - step.limit_seconds)
     return sorted(lost, key=lambda name: -lost[name])
 
 

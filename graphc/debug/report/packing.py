@@ -15,6 +15,8 @@ LONG = 60_000
 """Characters of one text that are kept; its head is what is read."""
 MOST_BYTES = 520_000
 """Of all that is packed, so that a page stays below 600 kB."""
+LEAST_OF_KERNELS = 100_000
+"""Of the texts of a call's kernels, where decisions and graphs alone take so much."""
 SPARED = ("llvm", "assembly", "loops")
 """Texts of a kernel that are left out where there is no room, in this order."""
 
@@ -25,13 +27,11 @@ def packed(content: Any) -> str:
     return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
 
 
-def spared(
-    kernels: dict[str, dict[str, Any]], order: list[str], room: int
-) -> dict[str, dict[str, Any]]:
+def spared(kernels: dict[str, dict[str, Any]], room: int) -> dict[str, dict[str, Any]]:
     """The texts of kernels, as many as take no more than `room` when they are packed. What stands
-    last in `order` loses its long ones first; bodies go last of all."""
+    last loses its long ones first; bodies go last of all."""
     kept = {name: {k: _short(v) for k, v in texts.items()} for name, texts in kernels.items()}
-    names = order[::-1]
+    names = list(kernels)[::-1]
     left = [(n, kind) for n in names for kind in SPARED] + [(n, "body") for n in names]
     left.reverse()
     while left and (excess := len(packed(kept)) - room) > 0:

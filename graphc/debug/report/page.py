@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,23 +12,27 @@ from typing import Any
 from graphc.debug.files import check_writable, write_file
 from graphc.debug.profile.profiler import SECONDS
 from graphc.debug.report.data import call_data
-from graphc.debug.report.packing import MOST_BYTES, packed, spared
+from graphc.debug.report.packing import LEAST_OF_KERNELS, MOST_BYTES, packed, spared
 from graphc.debug.traced import TracedCall
 
+SCRIPTS = ("script.js", "ledger.js", "opening.js")
+"""In the order in which they run."""
 WHOLE_FILE, AROUND = 1500, 40
 """Lines of a source file up to which all are shown; of longer ones those so near to a hot one."""
 
 
 def page(calls: Sequence[TracedCall], seconds: float = SECONDS) -> str:
     """The page as a text; each call is profiled for about so many seconds."""
-    sections = [call_data(call, seconds) for call in calls]
-    texts = [each.pop("kernels") for each in sections]
-    orders = [each.pop("order") for each in sections]
-    data = packed({"calls": sections, "files": _files(sections)})
-    room = max(MOST_BYTES - len(data), 0) // max(len(sections), 1)
-    kernels = [spared(*both, room) for both in zip(texts, orders, strict=True)]
-    title = html.escape(f"graphc report: {', '.join(each['name'] for each in sections)}")
-    return _filled(title, data, packed(kernels))
+    found = [call_data(call, seconds) for call in calls]
+    heads = [each.head for each in found]
+    parts = {"head": packed({"calls": heads, "files": _files(heads)})}
+    for number, each in enumerate(found):
+        parts |= {f"{number} {name}": packed(part) for name, part in each.parts.items()}
+    room = (MOST_BYTES - sum(map(len, parts.values()))) // max(len(found), 1)
+    for number, each in enumerate(found):
+        parts[f"{number} kernels"] = packed(spared(each.kernels, max(room, LEAST_OF_KERNELS)))
+    title = html.escape(f"graphc report: {', '.join(head['name'] for head in heads)}")
+    return _filled(title, parts)
 
 
 def write_page(calls: Sequence[TracedCall], path: str | Path, seconds: float = SECONDS) -> None:
@@ -37,17 +42,14 @@ def write_page(calls: Sequence[TracedCall], path: str | Path, seconds: float = S
     write_file(path, page(calls, seconds), "the report")
 
 
-def _filled(title: str, data: str, texts: str) -> str:
+def _filled(title: str, parts: dict[str, str]) -> str:
     folder = files("graphc.debug.report")
-    parts = {"TITLE": title, "DATA": data, "TEXTS": texts}
-    parts |= {
-        name: (folder / file).read_text("utf-8")
-        for name, file in (("STYLE", "style.css"), ("SCRIPT", "script.js"))
-    }
+    rows = ",\n".join(f'"{name}": "{content}"' for name, content in parts.items())
+    scripts = "\n".join((folder / name).read_text("utf-8") for name in SCRIPTS)
+    style = (folder / "style.css").read_text("utf-8")
     text = (folder / "template.html").read_text("utf-8")
-    for name, content in parts.items():
-        text = text.replace(f"@{name}@", content)
-    return text
+    filled = {"TITLE": title, "STYLE": style, "PARTS": rows, "SCRIPT": scripts}
+    return re.sub(f"@({'|'.join(filled)})@", lambda match: filled[match[1]], text)
 
 
 def _files(calls: Sequence[dict[str, Any]]) -> dict[str, Any]:

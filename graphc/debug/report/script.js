@@ -32,8 +32,26 @@ async function inflated(text) {
 }
 
 // What is shown: the call, its launches, what is selected.
-let DOCUMENT, CALL, LAUNCHES, KERNEL_TEXTS;
-const shown = { call: 0, step: -1, text: 0, pass: 0, sort: "lost", file: "" };
+let DOCUMENT, CALL, LAUNCHES;
+const shown = { call: 0, step: -1, text: 0, pass: 0, sort: "lost", file: "", kind: "", rows: 200, open: new Set() };
+
+// Parts of the page are opened when they are asked for: what one holds, or null while it is being
+// opened; `then` is called when it is.
+const OPENED = new Map(), WAITING = new Map();
+function asked(name, then) {
+  const call = shown.call, key = `${call} ${name}`;
+  if (OPENED.has(key)) return OPENED.get(key);
+  if (!WAITING.has(key)) {
+    WAITING.set(key, new Set());
+    inflated(PARTS[key]).then((content) => {
+      OPENED.set(key, content);
+      if (call === shown.call) WAITING.get(key).forEach((waiting) => waiting());
+    });
+  }
+  WAITING.get(key).add(then); // once, however often it asks
+  return null;
+}
+const summed = (differences) => { let last = 0; return differences.map((d) => (last += d)); };
 const KINDS = ["body", "loops", "llvm", "assembly"];
 
 const heat = (f) => `hsl(${Math.round(8 + 118 * Math.max(0, (Math.min(f, 1) - 0.3) / 0.7))} 55% 38%)`;
@@ -283,32 +301,12 @@ function passes() {
     pass.lines.length < pass.all ? h("div", { class: "dim" }, `… ${pass.all - pass.lines.length} more`) : null));
 }
 
-function decisions() {
-  const wanted = byId("ledgerFilter").value.toLowerCase();
-  const text = (d) => [d.kind, d.what, d.why, d.line, d.module, d.phase, d.within].join(" ").toLowerCase();
-  const rows = CALL.ledger.filter((d) => text(d).includes(wanted));
-  const bytes = (d) => Number(d.numbers.bytes || 0);
-  const rewritten = (d) => (d.kind === "rewritten" ? 1 : 0); // there are many: they come last
-  rows.sort((a, b) => rewritten(a) - rewritten(b) || bytes(b) - bytes(a));
-  put("decided", `${rows.length} of ${CALL.decisions} decisions`);
-  put("ledger", h("table", {}, h("tr", {}, ["decision", "what", "why", "numbers", "where"].map((t) => h("th", {}, t))),
-    rows.slice(0, 250).map((d) => {
-      const step = d.nodes.length ? CALL.steps.find((l) => l.nodes.some((n) => d.nodes.includes(n))) : null;
-      return h("tr", { "data-step": step ? step.n : null, tabindex: step ? 0 : null }, h("td", {}, d.kind),
-        h("td", { class: "mono wrap" }, d.what + (d.within ? ` in ${d.within}` : "")), h("td", { class: "wrap" }, d.why),
-        h("td", { class: "wrap" }, numbers(d)), h("td", { class: "mono wrap" }, [d.line, d.module, d.phase === "forward" ? "" : d.phase].filter(Boolean).join(" ")));
-    })), rows.length > 250 ? h("p", { class: "dim" }, `… ${rows.length - 250} more: filter`) : null);
-}
-
-const numbers = (d) => Object.entries(d.numbers).map(([name, value]) =>
-  name === "bytes" ? size(value) : `${name} ${typeof value === "number" ? tenth(value) : value}`).join(", ");
-
 // -- the side panel -----------------------------------------------------------------------------
 
 function side() {
   const step = CALL.steps[shown.step];
   if (!step) return put("side", h("p", { class: "dim" }, "Nothing ran."));
-  const kernel = KERNEL_TEXTS[shown.call][step.name] || {};
+  const texts = asked("kernels", side), kernel = (texts && texts[step.name]) || {};
   const links = (list) => list.length ? list.slice(-8).map((l) => [h("a", { href: `#${l.n}`, "data-step": l.n }, l.name), " "]) : "–";
   const roots = CALL.steps.filter((l) => l.root !== null);
   const from = roots.filter((l) => l.root < step.root && l.writes.some((b) => step.reads.includes(b)));
@@ -333,7 +331,7 @@ function side() {
     why(step),
     h("div", { class: "tabs" }, KINDS.map((kind, i) => h("button", { "data-text": i, class: i === shown.text ? "on" : "" }, kind))),
     h("pre", { id: "text" }, kernel[KINDS[shown.text]]
-      || (kernel.body ? `Not in this page: graphc dump --stage ${KINDS[shown.text] === "assembly" ? "asm" : KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
+      || (!texts ? "opening …" : kernel.body ? `Not in this page: graphc dump --stage ${KINDS[shown.text] === "assembly" ? "asm" : KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
   mark();
 }
 
@@ -345,13 +343,6 @@ function sourceLines(step) {
     if (line) rows.push(`${file.name}:${line[0]}  ${line[1].trim()}`);
   }
   return rows.length ? h("pre", {}, rows.join("\n")) : step.line && h("div", { class: "mono" }, step.line);
-}
-
-function why(step) {
-  const other = (d) => /^k\d+_/.test(d.what) && !d.what.startsWith(`${step.name}:`);
-  const mine = CALL.ledger.filter((d) => d.nodes.some((n) => step.nodes.includes(n)) && !other(d));
-  if (!mine.length) return null;
-  return h("details", { open: "" }, h("summary", {}, `${mine.length} decisions`), mine.slice(0, 12).map((d) => h("div", {}, h("b", {}, d.kind), ` ${d.what}: ${d.why} `, h("span", { class: "dim" }, numbers(d)))));
 }
 
 function mark() {
@@ -371,6 +362,9 @@ function select(number) {
 function render() {
   CALL = DOCUMENT.calls[shown.call];
   LAUNCHES = CALL.steps.filter((step) => step.kind === "launch");
+  shown.open.clear();
+  shown.kind = "";
+  shown.rows = ROWS;
   shown.pass = Math.max(0, CALL.passes.findIndex((p) => p.name === "canonicalize"));
   head(); timeline(); modules(); source(); roofline(); launches(); passes(); decisions();
   const dearest = [...LAUNCHES].sort((a, b) => lost(b) - lost(a))[0];
@@ -380,7 +374,7 @@ function render() {
 }
 
 document.addEventListener("click", (event) => {
-  const at = event.target.closest("[data-call],[data-text],[data-pass],[data-sort],[data-file],[data-line],[data-step]");
+  const at = event.target.closest("[data-call],[data-text],[data-pass],[data-sort],[data-file],[data-line],[data-kind],[data-alike],[data-more],[data-step]");
   if (!at) return;
   const d = at.dataset;
   if (d.call !== undefined) { shown.call = Number(d.call); history.replaceState(null, "", "#"); render(); }
@@ -389,6 +383,9 @@ document.addEventListener("click", (event) => {
   else if (d.sort !== undefined) { shown.sort = d.sort; launches(); }
   else if (d.file !== undefined) { shown.file = d.file; source(); }
   else if (d.line !== undefined) { byId("filter").value = d.line; launches(); }
+  else if (d.kind !== undefined) { shown.kind = d.kind; shown.rows = ROWS; decisions(); }
+  else if (d.alike !== undefined) { if (!shown.open.delete(d.alike)) shown.open.add(d.alike); decisions(); }
+  else if (d.more !== undefined) { shown.rows += ROWS; decisions(); }
   else { event.preventDefault(); select(d.step); }
 });
 
@@ -405,7 +402,7 @@ document.addEventListener("keydown", (event) => {
     ArrowRight: () => step(1), ArrowLeft: () => step(-1),
     "]": () => { shown.pass += 1; passes(); }, "[": () => { shown.pass -= 1; passes(); },
     "/": () => byId("filter").focus(), d: () => byId("ledgerFilter").focus(),
-    Enter: () => { if (event.target.closest("[data-step],[data-line]")) event.target.click(); },
+    Enter: () => { if (event.target.closest("[data-step],[data-line],[data-alike]")) event.target.click(); },
     1: () => { shown.text = 0; side(); }, 2: () => { shown.text = 1; side(); },
     3: () => { shown.text = 2; side(); }, 4: () => { shown.text = 3; side(); },
   };
@@ -424,9 +421,3 @@ document.addEventListener("mousemove", (event) => {
 });
 byId("filter").addEventListener("input", launches);
 byId("ledgerFilter").addEventListener("input", decisions);
-
-(async () => {
-  [DOCUMENT, KERNEL_TEXTS] = await Promise.all([inflated(DATA), inflated(TEXTS)]);
-  render();
-  document.body.dataset.ready = "1";
-})();
