@@ -31,6 +31,7 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.debug import ledger
 from graphc.debug.decisions import decisions
 from graphc.debug.dot import graph_dot, plan_dot
+from graphc.debug.summary import as_json, summary_of
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import Recorder
@@ -87,7 +88,9 @@ def write_dump(
         for number, (name, text) in enumerate(_stages(graph, recorder, executable)):
             (place / f"{number:02}_{name}").write_text(text + "\n", "utf-8")
         (place / "ledger.txt").write_text("\n".join(ledger.text(decided)) + "\n", "utf-8")
-        (place / "ledger.json").write_text(ledger.as_json(decided) + "\n", "utf-8")
+        (place / "ledger.json").write_text(
+            as_json(summary_of(graph, recorder.plan, decided)) + "\n", "utf-8"
+        )
         (place / "graph.dot").write_text(graph_dot(executable.optimised) + "\n", "utf-8")
         (place / "plan.dot").write_text(plan_dot(executable.plan) + "\n", "utf-8")
         stored = {f"input_{i}": _bytes(array) for i, array in enumerate(arrays)}

@@ -18,7 +18,7 @@ Children = Callable[[int], list[tuple[str, Graph, "Children"]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """A graph of which the nodes stand from `first` on. `owner`: the number of the node whose
     region it is, -1 for the graph itself; `within`: the path of regions to it, as a decision tells
     it (`%3 body`)."""
@@ -34,10 +34,10 @@ class Part:
 class FlatGraph:
     """`nodes` of all `parts`; the first part is the graph itself."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[GraphPart, ...]
 
     @property
-    def nodes(self) -> list[tuple[Part, Node]]:
+    def nodes(self) -> list[tuple[GraphPart, Node]]:
         return [(part, node) for part in self.parts for node in part.graph.nodes]
 
     def first_within(self) -> Mapping[str, int]:
@@ -77,15 +77,15 @@ def launch_nodes(plan: Plan, flat: FlatGraph) -> Iterator[tuple[int, ...]]:
 
 
 def _flat(graph: Graph, children: Children) -> FlatGraph:
-    parts = [Part(graph, 0, -1, "", "")]
+    parts = [GraphPart(graph, 0, -1, "", "")]
     size = len(graph.nodes)
 
-    def add(part: Part, children: Children) -> None:
+    def add(part: GraphPart, children: Children) -> None:
         nonlocal size
         for identity in range(len(part.graph.nodes)):
             for name, inner, deeper in children(identity):
                 path = _path(part.within, identity, name)
-                own = Part(inner, size, part.first + identity, name, path)
+                own = GraphPart(inner, size, part.first + identity, name, path)
                 parts.append(own)
                 size += len(inner.nodes)
                 add(own, deeper)

@@ -1,7 +1,8 @@
 """The ledger: every decision of the compiler about a graph, with what, where, why and its numbers.
 
 in : decisions (`graphc.debug.decisions`)
-out: their text, their JSON, and what sets those about two graphs apart
+out: their text. JSON has them within a summary (graphc.debug.summary), which is what two graphs are
+     compared by (graphc.debug.summary_diff)
 
 The plan is a pure function of the graph, so nothing is written down while a program is compiled:
 who asks has the decisions made again. That costs nothing otherwise, and it works for a program that
@@ -10,7 +11,6 @@ came from disk.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,6 +35,11 @@ KINDS = {
     "threads": "over how many threads a step is split",
     "check": "the content of an operand is tested at run time",
 }
+IMPORTANCE = (
+    "not fused", "not in place", "computed again", "saved", "recomputed", "check", "layout",
+    "strategy", "threads", "kept", "fused", "in place", "rewritten",
+)  # fmt: skip
+"""The kinds that cost something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,40 +143,6 @@ def weightiest(decisions: Iterable[Decision], count: int) -> Iterator[str]:
         times = f"{len(equal)} times, " if len(equal) > 1 else ""
         told, _, place = key.partition("  // ")
         yield f"{told} ({times}{nbytes:,} bytes)" + (f"  // {place}" if equal[0].location else "")
-
-
-# -- JSON ------------------------------------------------------------------------------------------
-
-
-def as_json(decisions: Iterable[Decision]) -> str:
-    """All of it as a JSON text."""
-    return json.dumps([each.as_json() for each in decisions], indent=1)
-
-
-def from_json(content: str) -> list[Decision]:
-    """The decisions of a JSON text. Raises ArgumentError for a text that is none."""
-    try:
-        return [Decision.from_json(item) for item in json.loads(content)]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArgumentError(f"this is no ledger: {type(error).__name__}: {error}") from error
-
-
-# -- two ledgers -----------------------------------------------------------------------------------
-
-
-def difference(old: Sequence[Decision], new: Sequence[Decision]) -> Iterator[str]:
-    """Lines: what was decided there and is not here (-), and the other way round (+), by kind."""
-    for kind in KINDS:
-        counts = [Counter(_meaning(d) for d in side if d.kind == kind) for side in (old, new)]
-        lines = [*_lines("-", counts[0] - counts[1]), *_lines("+", counts[1] - counts[0])]
-        if lines:
-            yield f"{kind}: {counts[0].total()}, then {counts[1].total()}"
-            yield from lines
-
-
-def _lines(sign: str, counts: Counter[str]) -> Iterator[str]:
-    for line, count in counts.items():
-        yield f"{sign} {f'{count} times: ' if count > 1 else ''}{line}"
 
 
 def _number(value: Any) -> str:

@@ -74,7 +74,7 @@ def test_every_command_takes_the_text_of_a_graph(capsys: pytest.CaptureFixture[s
     assert parse(said(capsys, "dump", "layer.graph")) == layer()
     assert "holds" in said(capsys, "verify", "layer.graph", "--threads", "1")
     assert "fused" in said(capsys, "ledger", "layer.graph")
-    assert said(capsys, "diff", "layer.graph", "layer.graph") == ""
+    assert said(capsys, "diff", "layer.graph", "layer.graph").startswith("compiled alike")
 
 
 def test_a_graph_runs_on_drawn_and_on_stored_arrays(

@@ -16,7 +16,7 @@ from frontend import nn
 from graphc.debug.cli import main
 from graphc.debug.dot import graph_dot, plan_dot
 from graphc.debug.dump_files import drawn, dumping, write_dump
-from graphc.debug.ledger import from_json
+from graphc.debug.summary import from_json
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.ops.elementwise import cast, tanh
@@ -47,7 +47,7 @@ def test_a_folder_has_all_stages_and_its_program_gives_the_same_bits(tmp_path: P
     assert graphc.parse((folder / "00_graph.graph").read_text("utf-8")) == graph()
     (plan,) = folder.glob("*_plan.txt")
     assert plan.read_text("utf-8").strip() == str(executable.plan)
-    assert from_json((folder / "ledger.json").read_text("utf-8"))
+    assert from_json((folder / "ledger.json").read_text("utf-8")).decisions
     same = ran(folder)
     assert same.returncode == 0 and same.stdout == "the same bits\n", same.stderr
     again = write_dump(tmp_path / "new", executable, "exact", arrays=drawn(graph()))

@@ -17,11 +17,10 @@ import pytest
 import frontend as torch
 from graphc.debug.cli import main
 from graphc.debug.decisions import decisions
-from graphc.debug.ledger import chosen
+from graphc.debug.ledger import IMPORTANCE, chosen
 from graphc.debug.load import loaded_calls
 from graphc.debug.profile import machine as machines
 from graphc.debug.profile.machine import Machine, MemoryLevel
-from graphc.debug.report.ledger_data import IMPORTANCE
 from graphc.debug.report.packing import packed, spared
 from graphc.debug.report.page import page
 from graphc.debug.traced import DrawnInput

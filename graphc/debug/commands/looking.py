@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +79,28 @@ def add_ledger(commands: Any) -> None:
     parser.set_defaults(run=_run_ledger)
 
 
-def _decided(reference: str, arguments: argparse.Namespace) -> Any:
-    """The decisions about a graph, or those of a file that `graphc ledger --json` wrote."""
-    from graphc.debug import ledger
-    from graphc.debug.decisions import decisions
+def _summary(reference: str, arguments: argparse.Namespace) -> Any:
+    """What is compiled of a graph, or what a file says that `graphc ledger --json` wrote."""
+    from graphc.debug import summary
 
     if reference.endswith(".json"):
         try:
             content = Path(reference).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ArgumentError(f"{reference} cannot be read: {error}") from error
-        return ledger.from_json(content)
+        return summary.from_json(content)
     options = {"target": arguments.target, "threads": arguments.threads}
-    return decisions(graph_of(arguments, reference), arguments.level, **options)
+    return summary.summary(graph_of(arguments, reference), arguments.level, **options)
 
 
 def _run_ledger(arguments: argparse.Namespace) -> None:
-    from graphc.debug import ledger
+    from graphc.debug import ledger, summary
 
-    decided = ledger.chosen(_decided(arguments.reference, arguments), arguments.kinds)
+    ledger.chosen((), arguments.kinds)  # a wrong kind is told before anything is compiled
+    whole = _summary(arguments.reference, arguments)
+    decided = ledger.chosen(whole.decisions, arguments.kinds)
     if arguments.json:
-        print(ledger.as_json(decided))
+        print(summary.as_json(replace(whole, decisions=decided)))
     else:
         show(ledger.text(decided))
 
@@ -106,10 +108,10 @@ def _run_ledger(arguments: argparse.Namespace) -> None:
 def add_diff(commands: Any) -> None:
     parser = commands.add_parser(
         "diff",
-        help="what the compiler decides otherwise about one of two graphs",
-        description="What the compiler decides about A and not about B (-), and the other way "
-        "round (+). A and B are FILE.py:NAME, FILE.graph, or files written by "
-        "`graphc ledger --json`.",
+        help="what sets two compiled graphs apart",
+        description="What B computes and decides otherwise than A, by meaning: launches, bytes, "
+        "memory and time first, then ops and decisions, equal layers as one. A and B are "
+        "FILE.py:NAME, FILE.graph, or files written by `graphc ledger --json`.",
     )
     parser.add_argument("old", metavar="A")
     parser.add_argument("new", metavar="B")
@@ -120,10 +122,11 @@ def add_diff(commands: Any) -> None:
 
 
 def _run_diff(arguments: argparse.Namespace) -> None:
-    from graphc.debug import ledger
+    from graphc.debug.summary_diff import difference
 
-    sides = [_decided(reference, arguments) for reference in (arguments.old, arguments.new)]
-    show(ledger.difference(*sides), by_sign)
+    references = (arguments.old, arguments.new)
+    sides = [_summary(reference, arguments) for reference in references]
+    show(difference(sides[0], sides[1], references), by_sign)
 
 
 # -- cache -----------------------------------------------------------------------------------------

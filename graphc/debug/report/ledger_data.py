@@ -10,14 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphc.debug.flat_graph import FlatGraph
-from graphc.debug.ledger import Decision
+from graphc.debug.ledger import IMPORTANCE, Decision
 from graphc.passes.recorder import PassRecord
-
-IMPORTANCE = (
-    "not fused", "not in place", "computed again", "saved", "recomputed", "check", "layout",
-    "strategy", "threads", "kept", "fused", "in place", "rewritten",
-)  # fmt: skip
-"""The kinds that cost something first."""
 
 
 class Texts:
@@ -75,7 +69,7 @@ class LaunchFinder:
 def final_nodes(passes: Sequence[PassRecord]) -> dict[str, dict[int, tuple[int, ...]]]:
     """By pass, for each node of the graph before it, those of the last graph that have its results.
     Of a pass that runs again the last run counts."""
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    by_pass: dict[str, dict[int, tuple[int, ...]]] = {}
     after: Mapping[int, tuple[int, ...]] | None = None
     for record in reversed(passes):
         images: dict[int, tuple[int, ...]] = {}
@@ -85,9 +79,9 @@ def final_nodes(passes: Sequence[PassRecord]) -> dict[str, dict[int, tuple[int, 
                 if after is None
                 else tuple(dict.fromkeys(last for each in became for last in after.get(each, ())))
             )
-        found.setdefault(record.name, images)
+        by_pass.setdefault(record.name, images)
         after = images
-    return found
+    return by_pass
 
 
 def ledger_parts(decided: Sequence[Decision], finder: LaunchFinder) -> dict[str, dict[str, Any]]:

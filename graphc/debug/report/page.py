@@ -23,13 +23,13 @@ WHOLE_FILE, AROUND = 1500, 40
 
 def page(calls: Sequence[TracedCall], seconds: float = SECONDS) -> str:
     """The page as a text; each call is profiled for about so many seconds."""
-    found = [call_data(call, seconds) for call in calls]
-    heads = [each.head for each in found]
+    contents = [call_data(call, seconds) for call in calls]
+    heads = [each.head for each in contents]
     parts = {"head": packed({"calls": heads, "files": _files(heads)})}
-    for number, each in enumerate(found):
+    for number, each in enumerate(contents):
         parts |= {f"{number} {name}": packed(part) for name, part in each.parts.items()}
-    room = (MOST_BYTES - sum(map(len, parts.values()))) // max(len(found), 1)
-    for number, each in enumerate(found):
+    room = (MOST_BYTES - sum(map(len, parts.values()))) // max(len(contents), 1)
+    for number, each in enumerate(contents):
         parts[f"{number} kernels"] = packed(spared(each.kernels, max(room, LEAST_OF_KERNELS)))
     title = html.escape(f"graphc report: {', '.join(head['name'] for head in heads)}")
     return _filled(title, parts)
