@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
+from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES
@@ -67,25 +68,24 @@ def decisions(
     optimised = optimize(verify(graph), level, recorder, preferred)
     enabled = fusion and level != "none"
     scheduler = Scheduler(optimised, fusion=enabled, plan_memory=plan_memory, recorder=recorder)
-    recorder.plan = plan = verify_plan(scheduler.plan())
-    names = kernels(plan)
+    plan = verify_plan(scheduler.plan())
+    loops: dict[KernelSpec, Kernel] = {}
+    if lowered:  # the plan that runs: over threads its order, and so kernels' names, may be another
+        specs = kernels(plan)
+        loops = {each: lower(each, chosen, name) for each, name in specs.items() if each.has_loops}
+        work = work_of({each: fixed(loops[each].extent) if each in loops else 1 for each in specs})
+        most, why = chosen_threads(threads)
+        plan, schedule = spread(plan, work, most) if most > 1 else (plan, one_thread(plan, why))
+    recorder.plan, names = plan, kernels(plan)
     decided = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
     decided += [decision for each in recorder.passes for decision in _relaxed(each)]
     decided += [decision for each in recorder.passes for decision in _rewritten(each)]
     decided += _scheduled(scheduler, plan, names, "")
     if not lowered:
         return decided
-    loops = {spec: lower(spec, chosen, name) for spec, name in names.items() if spec.has_loops}
-    most, why = chosen_threads(threads)
     for spec, uses in _uses(plan).items():
         note = loops[spec].note if spec in loops else ON_HOST
         decided.append(_strategy(names[spec], note, uses, chosen))
-    extents = {spec: fixed(loops[spec].extent) if spec in loops else 1 for spec in names}
-    work = work_of(extents)
-    if most > 1:
-        plan, schedule = spread(plan, work, most)
-    else:
-        schedule = one_thread(plan, why)
     decided += _threads(plan, schedule.steps, names, "")
     return decided
 

@@ -24,6 +24,7 @@ from graphc.passes.dead_code import dead_code
 from graphc.passes.pipelines import within_saved_bytes
 from graphc.passes.recorder import Recorder
 from graphc.schedule import in_place, merging
+from graphc.schedule.plan import kernels
 
 
 def step() -> Graph:
@@ -60,6 +61,21 @@ def test_the_plan_is_the_one_that_is_compiled() -> None:
     executable = graphc.compile(graph, threads=1)
     assert recorder.plan == executable.plan
     assert recorder.passes[-1].after == executable.plan.graph
+
+
+def test_the_plan_is_the_one_that_runs_on_threads() -> None:
+    """Steps that are not split run concurrently: their order, and kernels' names, are others."""
+    g = graphc.GraphBuilder("branches")
+    inputs = g.input("x", "f32[2,16384]"), g.input("y", "f32[2,8192]")
+    sums = [r.sum(e.tanh(inputs[i % 2] * float(i + 1)), axes=(0, 1)) for i in range(6)]
+    graph = g.finish(*sums)
+    for threads in (1, 2):
+        executable = graphc.compile(graph, threads=threads)
+        recorder = Recorder()
+        entries = decisions(graph, threads=threads, recorder=recorder)
+        assert recorder.plan == executable.plan
+        names = list(kernels(executable.plan).values())
+        assert [each.what for each in of_kind(entries, "strategy")] == names
 
 
 def test_every_decision_says_where_and_why() -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import frontend as torch
 from graphc.debug.cli import main
 from graphc.debug.decisions import decisions
+from graphc.debug.graph_diff import graph_change
 from graphc.debug.ledger import IMPORTANCE, chosen
 from graphc.debug.load import loaded_calls
 from graphc.debug.profile import machine as machines
@@ -24,6 +26,7 @@ from graphc.debug.profile.machine import Machine, MemoryLevel
 from graphc.debug.report.packing import packed, spared
 from graphc.debug.report.page import page
 from graphc.debug.traced import DrawnInput
+from graphc.passes.recorder import Recorder
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 STEP = f"""
@@ -102,6 +105,61 @@ def test_every_decision_is_there_and_leads_to_its_launches(tmp_path: Path) -> No
             elif kind == "not fused":
                 assert names
     assert any(unpacked(text, "0 ledger rewritten")["steps"])
+
+
+def operands_of(columns: Any) -> list[list[int]]:
+    """What a page makes of the operands of a stage."""
+    coded, last, listed = iter(columns["operands"]), dict[tuple[int, int], int](), []
+    for node, (op, arity) in enumerate(zip(columns["op"], columns["arity"], strict=True)):
+        operands = []
+        for position in range(arity):
+            code = next(coded)
+            if code % 2 == 0:
+                operands.append(node - code // 2)
+                continue
+            moved = -(code // 2 + 1) // 2 if code // 2 % 2 else code // 4
+            last[op, position] = last.get((op, position), 0) + moved
+            operands.append(last[op, position])
+        listed.append(operands)
+    return listed
+
+
+def test_the_graph_is_there_at_every_stage(tmp_path: Path) -> None:
+    """Nodes, operands near and far, what each became, what is new and gone; bodies of loops."""
+    file = tmp_path / "step.py"
+    file.write_text(STEP.replace("/ 4", "/ 4 + x.sum() * 0 " + "+ x[0, 0, 0]" * 40), "utf-8")
+    with loaded_calls(f"{file}:step", [DrawnInput.parse("f32[5,3,8]")], None, 1) as calls:
+        text = page(calls, 1e-3)
+        graph = calls[0].graph
+    recorder = Recorder()
+    decisions(graph, threads=1, recorder=recorder)
+    changed = [each for each in recorder.passes if each.before != each.after]
+    head, texts = unpacked(text, "head")["calls"][0], unpacked(text, "0 graph texts")
+    assert [name for name, _ in head["stages"]][1:] == [each.name for each in changed]
+    graphs = [graph, *(each.after for each in changed)]
+    far = 0
+    for number, expected in enumerate(graphs):
+        columns, count = unpacked(text, f"0 graph {number}"), len(expected.nodes)
+        assert len(columns["op"]) == head["stages"][number][1] > count  # the body of the loop
+        assert [texts["ops"][op] for op in columns["op"]][:count] == [n.op for n in expected.nodes]
+        listed = [[value.node for value in node.operands] for node in expected.nodes]
+        assert operands_of(columns)[:count] == listed
+        first, _, owner, name = columns["parts"][1]
+        assert (first, name) == (count, "body") and expected.nodes[owner].op == "scan"
+        assert all(operand >= first for each in operands_of(columns)[first:] for operand in each)
+        far += sum(code % 2 for code in columns["operands"])
+        if number < len(changed):
+            after = {k: v for k, v in changed[number].became.items() if v}
+            last, images = 0, {}
+            for node, moved in enumerate(columns["became"]):
+                own = tuple(last + each for each in (moved if isinstance(moved, list) else [moved]))
+                last = own[0] if own else last
+                images |= {node: own} if own else {}
+            assert images == after
+            change = graph_change(expected, graphs[number + 1])
+            assert list(accumulate(columns["gone"])) == change.gone
+            assert list(accumulate(unpacked(text, f"0 graph {number + 1}")["new"])) == change.new
+    assert far > 20
 
 
 def test_texts_of_the_cheapest_kernels_go_first_where_there_is_no_room() -> None:

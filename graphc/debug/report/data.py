@@ -20,6 +20,7 @@ from graphc.debug.graph_diff import graph_diff
 from graphc.debug.places import steps_with_plans
 from graphc.debug.profile.machine import Machine
 from graphc.debug.profile.profiler import Profile, StepProfile, profile
+from graphc.debug.report.graph_data import Dictionary, stages
 from graphc.debug.report.ledger_data import LaunchFinder, differences, ledger_parts
 from graphc.debug.traced import TracedCall
 from graphc.ir.nodes import Graph
@@ -61,6 +62,8 @@ def call_data(call: TracedCall, seconds: float) -> CallData:
     passes = chained(recorder.passes)
     finder = LaunchFinder(passes, flat, [each.name for each in measured.steps], nodes)
     ledger = ledger_parts(decided, finder)
+    texts_of_nodes = Dictionary()
+    graphs = stages(passes, flat, texts_of_nodes)
     head = {
         "name": call.graph.name, "level": options.level, "schedule": measured.schedule,
         "threads": measured.threads, "whole": us(measured.whole), "plain": us(measured.plain),
@@ -77,9 +80,13 @@ def call_data(call: TracedCall, seconds: float) -> CallData:
         "buffers": list(_buffers(plan)),
         "events": _events(measured),
         "passes": [_pass(record) for record in recorder.passes if _changed(record)],
+        "stages": [[each.name, len(each.columns["op"])] for each in graphs],
+        "firstPass": passes[0].name if passes else "",
         "ledger": {kind: len(columns["what"]) for kind, columns in ledger.items()},
     }  # fmt: skip
     parts = {f"ledger {kind}": columns for kind, columns in ledger.items()}
+    parts |= {f"graph {number}": each.columns for number, each in enumerate(graphs)}
+    parts["graph texts"] = texts_of_nodes.columns()
     texts = dict(_kernels(plan, measured, executable.target))
     return CallData(head, parts, {name: texts[name] for name in by_what_is_lost(measured, texts)})
 

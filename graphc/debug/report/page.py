@@ -15,7 +15,7 @@ from graphc.debug.report.data import call_data
 from graphc.debug.report.packing import LEAST_OF_KERNELS, MOST_BYTES, packed, spared
 from graphc.debug.traced import TracedCall
 
-SCRIPTS = ("script.js", "ledger.js", "opening.js")
+SCRIPTS = ("script.js", "ledger.js", "graph_layout.js", "graph_picture.js", "opening.js")
 """In the order in which they run."""
 WHOLE_FILE, AROUND = 1500, 40
 """Lines of a source file up to which all are shown; of longer ones those so near to a hot one."""

@@ -7,14 +7,14 @@ const SVG = "http://www.w3.org/2000/svg";
 function made(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {}))
     if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value);
-  for (const child of children.flat(3))
+  for (const child of children.flat(Infinity))
     if (child !== null && child !== undefined && child !== false) element.append(child);
   return element;
 }
 const h = (tag, attributes, ...children) => made(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) =>
   made(document.createElementNS(SVG, tag), attributes, children);
-const put = (id, ...children) => byId(id).replaceChildren(...children.flat(3).filter(Boolean));
+const put = (id, ...children) => byId(id).replaceChildren(...children.flat(Infinity).filter(Boolean));
 
 const whole = (x) => x.toLocaleString("en", { maximumFractionDigits: 0 });
 const tenth = (x) => x.toLocaleString("en", { maximumFractionDigits: 1 });
@@ -305,14 +305,15 @@ function passes() {
 
 function side() {
   const step = CALL.steps[shown.step];
-  if (!step) return put("side", h("p", { class: "dim" }, "Nothing ran."));
+  const chosen = nodePanel();
+  if (!step) return put("side", chosen || h("p", { class: "dim" }, "Nothing ran."));
   const texts = asked("kernels", side), kernel = (texts && texts[step.name]) || {};
   const links = (list) => list.length ? list.slice(-8).map((l) => [h("a", { href: `#${l.n}`, "data-step": l.n }, l.name), " "]) : "–";
   const roots = CALL.steps.filter((l) => l.root !== null);
   const from = roots.filter((l) => l.root < step.root && l.writes.some((b) => step.reads.includes(b)));
   const to = roots.filter((l) => l.root > step.root && l.reads.some((b) => step.writes.includes(b)));
   const fact = (name, value) => h("tr", {}, h("td", {}, name), h("td", { class: "wrap number" }, value));
-  put("side",
+  put("side", chosen,
     h("h2", {}, step.name, " ", h("span", { class: "dim" }, `step ${step.n}`
       + (step.within.length ? ` in ${step.within.map((n) => `${CALL.steps[n].name} ${n}`).join(" in ")}` : "")
       + (kernel.recipe ? ` · ${kernel.recipe}` : ""))),
@@ -328,6 +329,7 @@ function side() {
     kernel.note && h("p", { class: "dim" }, kernel.note),
     step.root !== null && h("p", {}, "reads from ", links(from), h("br"), "read by ", links(to)),
     step.reads.length + step.writes.length > 0 && h("p", { class: "mono dim" }, [...step.writes.map((b) => `b${b}`)].join(", ") || "–", " = ", step.ops.join(", "), " of ", step.reads.map((b) => `b${b} ${CALL.buffers[b].type}`).join(", ")),
+    step.nodes.length > 0 && h("p", {}, h("a", { href: "#", "data-reveal": step.n }, "show its nodes in the graph")),
     why(step),
     h("div", { class: "tabs" }, KINDS.map((kind, i) => h("button", { "data-text": i, class: i === shown.text ? "on" : "" }, kind))),
     h("pre", { id: "text" }, kernel[KINDS[shown.text]]
@@ -354,6 +356,7 @@ function select(number) {
   if (!CALL.steps[number]) return;
   shown.step = Number(number);
   side();
+  markGraph();
   history.replaceState(null, "", `#${number}`);
 }
 
@@ -366,7 +369,7 @@ function render() {
   shown.kind = "";
   shown.rows = ROWS;
   shown.pass = Math.max(0, CALL.passes.findIndex((p) => p.name === "canonicalize"));
-  head(); timeline(); modules(); source(); roofline(); launches(); passes(); decisions();
+  head(); timeline(); modules(); source(); roofline(); launches(); passes(); decisions(); openGraph();
   const dearest = [...LAUNCHES].sort((a, b) => lost(b) - lost(a))[0];
   const linked = location.hash.slice(1);
   shown.step = linked && CALL.steps[linked] ? Number(linked) : dearest ? dearest.n : 0;
@@ -374,7 +377,7 @@ function render() {
 }
 
 document.addEventListener("click", (event) => {
-  const at = event.target.closest("[data-call],[data-text],[data-pass],[data-sort],[data-file],[data-line],[data-kind],[data-alike],[data-more],[data-step]");
+  const at = event.target.closest("[data-call],[data-text],[data-pass],[data-sort],[data-file],[data-line],[data-kind],[data-alike],[data-more],[data-graph],[data-fold],[data-node],[data-goto],[data-reveal],[data-step]");
   if (!at) return;
   const d = at.dataset;
   if (d.call !== undefined) { shown.call = Number(d.call); history.replaceState(null, "", "#"); render(); }
@@ -386,11 +389,16 @@ document.addEventListener("click", (event) => {
   else if (d.kind !== undefined) { shown.kind = d.kind; shown.rows = ROWS; decisions(); }
   else if (d.alike !== undefined) { if (!shown.open.delete(d.alike)) shown.open.add(d.alike); decisions(); }
   else if (d.more !== undefined) { shown.rows += ROWS; decisions(); }
-  else { event.preventDefault(); select(d.step); }
+  else if (d.graph !== undefined) BUTTONS[d.graph]();
+  else if (d.fold !== undefined) toggleFold(d.fold);
+  else if (d.node !== undefined) chooseNode(d.node);
+  else if (d.goto !== undefined) { event.preventDefault(); graph.stage = Number(d.at); reveal(Number(d.goto)); }
+  else if (d.reveal !== undefined) { event.preventDefault(); graph.node = null; revealLaunch(d.reveal); }
+  else { event.preventDefault(); graph.node = at.closest("#node") ? graph.node : null; select(d.step); }
 });
 
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.tagName === "INPUT";
+  const typing = event.target.tagName === "SELECT" || (event.target.tagName === "INPUT" && event.target.type !== "range");
   if (event.key === "Escape" && typing) { event.target.value = ""; event.target.dispatchEvent(new Event("input")); event.target.blur(); }
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const step = (by) => {
@@ -401,8 +409,11 @@ document.addEventListener("keydown", (event) => {
   const keys = {
     ArrowRight: () => step(1), ArrowLeft: () => step(-1),
     "]": () => { shown.pass += 1; passes(); }, "[": () => { shown.pass -= 1; passes(); },
+    ",": () => toStage(graph.stage - 1), ".": () => toStage(graph.stage + 1),
     "/": () => byId("filter").focus(), d: () => byId("ledgerFilter").focus(),
-    Enter: () => { if (event.target.closest("[data-step],[data-line],[data-alike]")) event.target.click(); },
+    Enter: () => { // what is SVG has no click of its own
+      if (event.target.closest("[data-step],[data-line],[data-alike],[data-fold]")) event.target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    },
     1: () => { shown.text = 0; side(); }, 2: () => { shown.text = 1; side(); },
     3: () => { shown.text = 2; side(); }, 4: () => { shown.text = 3; side(); },
   };
@@ -410,10 +421,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("mousemove", (event) => {
-  const at = event.target.closest("svg [data-step], svg [data-tip], .chip"), tip = byId("tip");
+  const at = event.target.closest("svg [data-step], svg [data-tip], .chip, #graph [data-box], #graph [data-edge]"), tip = byId("tip");
   if (!at) { tip.style.display = "none"; return; }
   const step = CALL.steps[at.dataset.step];
-  tip.textContent = at.dataset.tip || `${step.name} · ${step.module} ${phaseText(step)} · ${time(step.us)} µs`
+  tip.textContent = at.closest("#graph") ? graphTip(at) : at.dataset.tip || `${step.name} · ${step.module} ${phaseText(step)} · ${time(step.us)} µs`
     + (step.bound ? `, ${percent(fraction(step))} of ${step.bound}` : "");
   tip.style.display = "block";
   tip.style.left = `${Math.max(0, Math.min(innerWidth - 430, event.clientX + 12))}px`;

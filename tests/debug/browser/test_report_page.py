@@ -1,10 +1,9 @@
-"""Reports in a real headless Chromium: they open, clicks and keys answer, nothing is said in the
-console and nothing is asked for. Skipped without playwright (extra `browser`) and a Chromium."""
+"""The report in a browser: clicks and keys answer, all decisions are there, nothing is loaded."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,106 +11,19 @@ import pytest
 
 import frontend as torch
 from frontend import nn
-from graphc.debug.load import loaded_calls
-from graphc.debug.report.page import page as report_page
-from graphc.debug.traced import DrawnInput
+from graphc.debug.decisions import decisions
+from graphc.ir.nodes import Graph
+from tests.debug.browser.waiting import until
 
-api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium", allow_module_level=True)
-
-ROOT = Path(__file__).parents[3]
-HOSTILE = "</script><img src=x onerror=alert(1)>"
-LOOP = f"""
-import frontend as torch
-from frontend import nn, optim
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lstm, self.head = nn.LSTM(16, 128), nn.Linear(128, 4)
-
-    def forward(self, x):
-        return self.head(self.lstm(x)[0][-1])  # {HOSTILE}
-
-net = Net()
-optimizer = optim.Adam(net.parameters())
-
-def step(x, y):
-    loss = nn.functional.cross_entropy(net(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss
-"""
-RESNET = f"""
-import sys
-import frontend as torch
-from frontend import nn, optim
-
-sys.path.insert(0, {str(ROOT / "benchmarks")!r})
-import workload_models
-
-net = workload_models.resnet18(torch)
-optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-
-def step(x, y):
-    loss = nn.functional.cross_entropy(net(x), y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss
-"""
-STEPS = {
-    "cnn": (str(ROOT / "examples" / "digits.py") + ":cnn_step", []),
-    "transformer": (str(ROOT / "examples" / "transformer.py") + ":transformer_step", []),
-    "lstm": (LOOP, ["f32[12,64,16]", "i64[64]<4"]),
-    "resnet18": (RESNET, ["f32[2,3,32,32]", "i64[2]<10"]),
-}
+OPENED = "!document.querySelector('#decided').textContent.includes('opening')"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The report of a step, as a file."""
-
-    def write(name: str) -> Path:
-        folder = tmp_path_factory.mktemp(name)
-        what, inputs = STEPS[name]
-        if "\n" in what:
-            (folder / "st<i>ep.py").write_text(what, "utf-8")
-            what = f"{folder / 'st<i>ep.py'}:step"
-        html = folder / "report.html"
-        with loaded_calls(what, [DrawnInput.parse(text) for text in inputs], None, 2) as calls:
-            html.write_text(report_page(calls, 0.05), "utf-8")
-        return html
-
-    return write
-
-
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", ["cnn", "transformer", "lstm", "resnet18", "gpt12"])
 def test_the_page_opens_and_answers(
-    name: str, browser: Any, written: Callable[[str], Path]
+    name: str, opened: Callable[[str], Any], written: Callable[[str], tuple[Path, Graph]]
 ) -> None:
-    html = written(name)
-    assert html.stat().st_size < 600_000
-    page = browser.new_page(viewport={"width": 1600, "height": 1000})
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(html.as_uri())
-    page.wait_for_selector("body[data-ready]", timeout=30_000)
+    page = opened(name)
+    assert written(name)[0].stat().st_size < 600_000
     assert page.locator("#timeline rect[data-step]").count() > 5
     _selects(page)
     _filters(page)
@@ -121,8 +33,6 @@ def test_the_page_opens_and_answers(
     page.emulate_media(media="print")
     assert page.locator("#filter").is_hidden()
     assert page.locator("img, i > i, script").count() == 1  # names are text: our one script
-    assert said == [] and [url for url in asked if not url.startswith("data:")] == [html.as_uri()]
-    page.close()
 
 
 def _selects(page: Any) -> None:
@@ -149,6 +59,7 @@ def _filters(page: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator("#launches tr[data-step]").count() > 2
     page.fill("#ledgerFilter", "not fused")
+    until(page, OPENED)
     kinds = page.locator("#ledger td:first-child").all_inner_texts()
     assert kinds and all("not fused" in kind for kind in kinds)
     page.click("#launches th button >> nth=0")
@@ -171,13 +82,52 @@ def _shows_texts(page: Any) -> None:
         assert sign in page.inner_text("#text")
 
 
+@pytest.mark.parametrize("name", ["resnet18", "gpt12"])
+def test_every_decision_of_a_large_graph_is_shown(
+    name: str, opened: Callable[[str], Any], written: Callable[[str], tuple[Path, Graph]]
+) -> None:
+    expected = Counter(each.kind for each in decisions(written(name)[1], threads=2))
+    page = opened(name)
+    for kind, count in expected.items():
+        page.click(f"#kinds button[data-kind='{kind}']")
+        until(page, OPENED)
+        rows = (
+            "(kind) => grouped(decisionsOf(kind, () => null)).reduce((n, g) => n + g.all.length, 0)"
+        )
+        assert page.evaluate(rows, kind) == count
+        assert page.locator("#ledger tr").count() > 1
+    page.click("#kinds button[data-kind='']")
+    assert page.inner_text("#decided") == f"{expected.total():,} of {expected.total():,} decisions"
+    assert "not fused" in page.inner_text("#ledger tr >> nth=1")  # what costs something first
+    page.fill("#ledgerFilter", "not fused")
+    until(page, OPENED)
+    assert page.inner_text("#decided").startswith(f"{expected['not fused']:,} of ")
+    page.click("#ledger tr[data-alike] >> nth=0")  # decided alike in several layers: each is told
+    assert page.locator("#ledger tr.inside").count() > 1
+
+
+def test_a_launch_shows_what_was_decided_about_it(opened: Callable[[str], Any]) -> None:
+    page = opened("gpt12")
+    row = page.locator("#launches tr[data-step]", has_text="matmul").first
+    row.click()
+    page.wait_for_selector("#why")
+    told = page.inner_text("#why")
+    kinds = {text.split("  ")[0] for text in page.locator("#why b").all_inner_texts()}
+    assert {"fused", "not fused", "strategy", "threads", "kept"} <= kinds
+    assert "cost of" in told
+    page.click("#rewritten summary")
+    assert "=>" in page.inner_text("#rewritten")
+
+
 def test_a_forward_and_its_backward_are_two_calls_of_one_page(browser: Any, tmp_path: Path) -> None:
     html = tmp_path / "pair.html"
     torch.compile(nn.Linear(3, 2), threads=1).report(html, torch.ones(4, 3), seconds=1e-2)
     page = browser.new_page()
     page.goto(html.as_uri())
     page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector("#graphSvg")
     assert page.inner_text("#title") == "Linear_forward"
     page.click("[data-call='1']")
     assert page.inner_text("#title") == "Linear_backward"
+    until(page, "document.querySelector('#graph').textContent.includes('backward')")
     page.close()
