@@ -3,7 +3,7 @@
     python docs/report_picture.py
 
 writes the report about the convolutional network of examples/digits.py, opens it in Chromium and
-takes its picture. It needs the extra `browser` and a `chromium` on the path.
+takes the picture of its graph and panel. It needs the extra `browser` and a `chromium` on the path.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from graphc.debug.cli import main as graphc
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP, PICTURE = "examples/digits.py:cnn_step", ROOT / "docs" / "report.png"
-WIDTH, HEIGHT = 1200, 600
+WIDTH, HEIGHT = 1200, 520
 MOST_BYTES = 150_000
 
 
 def take(report: Path, picture: Path) -> None:
-    """The upper part of the page, as it opens. Raises SystemExit without a browser, or where the
-    picture is too large for a README."""
+    """The page's graph and panel, the first convolution's gradient chosen. Raises SystemExit
+    without a browser, or where the picture is too large for a README."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
@@ -37,7 +37,12 @@ def take(report: Path, picture: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(report.as_uri())
-        page.wait_for_selector("body[data-ready]", timeout=60_000)
+        page.wait_for_selector("#graphSvg", timeout=60_000)
+        page.locator("#graphSection").evaluate("(section) => section.scrollIntoView()")
+        page.locator("#graph .cell", has_text="conv").nth(1).click()
+        page.locator("#graph .node", has_text="conv").first.click()
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(500)
         picture.write_bytes(repacked(page.screenshot()))
         browser.close()
     if picture.stat().st_size > MOST_BYTES:

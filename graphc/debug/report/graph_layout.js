@@ -162,7 +162,7 @@ function runs(stage, of, own, lane) {
     else cut.push({ key, nodes: [node] });
   });
   const groups = cut.map(({ key, nodes }) => {
-    const made = group(`${of.key}|${LANES[lane]} ${nodes[0]}`, key === ":" ? (nodes.every((node) => stage.op[node] === "input") ? "inputs" : "no line") : key.split(/[\\/]/).pop(), "run", of);
+    const made = group(`${of.key}|${LANES[lane]} ${nodes[0]}`, nodes.every((node) => stage.op[node] === "input") ? "inputs" : key === ":" ? "no line" : key.split(/[\\/]/).pop(), "run", of);
     made.lane = lane;
     made.own = made.all = nodes;
     made.lanes[lane] = nodes.length;
@@ -242,7 +242,7 @@ function widthsOf(item, level, stage, label) {
   } else if (item.group) item.lanes.forEach((n, lane) => { if (n) widths[lane] = CELL.width; });
   else {
     const [name, type] = label(stage, item.node), round = stage.op[item.node] === "input" ? 12 : 0;
-    widths[item.lane] = Math.min(NODE.most, Math.max(NODE.least, 14 + round + 6.4 * Math.max(name.length, 0.82 * type.length)));
+    widths[item.lane] = Math.min(NODE.most, Math.max(NODE.least, 14 + round + 6.7 * Math.max(name.length, 0.82 * type.length)));
   }
   return widths;
 }

@@ -1,6 +1,7 @@
 // The picture of the graph: what graph_layout.js has placed, as SVG that folds, zooms and is asked.
 
-const graph = { stage: -1, unfolded: new Set(), scale: 1, colour: "phase", node: null, waiting: null, seen: null, lines: [], found: null };
+const READABLE = 0.66; // the scale below which nothing is fitted by itself
+const graph = { stage: -1, unfolded: new Set(), scale: 1, auto: true, colour: "phase", node: null, waiting: null, seen: null, lines: [], found: null };
 
 function openGraph() {
   graph.stage = CALL.stages.length - 1;
@@ -21,7 +22,7 @@ const again = () => {
 // The two lines of a node: what it is, with constants of one number that it reads, and its type.
 function nodeLabel(stage, node) {
   const op = stage.op[node];
-  if (op === "input") return [stage.detail[node].split(".").slice(-2).join("."), stage.type[node]];
+  if (op === "input") return [stage.detail[node].slice(1).split(".").slice(-2).join("."), stage.type[node]];
   if (op === "constant") return ["constant", stage.type[node]];
   const scalars = stage.operands[node].map((operand) => stage.scalar[operand]).filter((text) => text !== null);
   return [[op, ...scalars.map(shortNumber)].join(" "), stage.type[node]];
@@ -210,11 +211,14 @@ function zoom(scale, at) {
     pane.scrollTop = (pane.scrollTop + at.y) * factor - at.y;
   }
 }
+const zoomed = (by, at) => { graph.auto = false; zoom(graph.scale * by, at); };
 const middle = () => ({ x: byId("graph").clientWidth / 2, y: byId("graph").clientHeight / 2 });
+const fitting = () => Math.min(1.15, (byId("graph").clientWidth - 4) / graph.seen.width);
 function fit() {
   const pane = byId("graph");
   if (!graph.seen) return;
-  zoom(Math.min(1.15, (pane.clientWidth - 4) / graph.seen.width));
+  graph.auto = true;
+  zoom(fitting());
   pane.scrollLeft = (graph.seen.width * graph.scale - pane.clientWidth) / 2;
 }
 
@@ -285,7 +289,7 @@ function reveal(node) {
   chooseNode(node);
   const box = graph.seen.of[node], pane = byId("graph");
   if (!box) return;
-  if (graph.scale < 0.7) zoom(0.9);
+  if (graph.scale < READABLE) zoom(0.9);
   pane.scrollTo((box.x + box.width / 2) * graph.scale - pane.clientWidth / 2, (box.y + box.height / 2) * graph.scale - pane.clientHeight / 2);
 }
 
@@ -299,14 +303,15 @@ function revealLaunch(number) {
 }
 
 function toggleFold(key) {
-  const pane = byId("graph"), before = anchor(key), focused = document.activeElement.closest("[data-fold]");
+  const pane = byId("graph"), before = anchor(key), scale = graph.scale, focused = document.activeElement.closest("[data-fold]");
   if (!graph.unfolded.delete(key)) graph.unfolded.add(key);
   drawGraph();
+  if (graph.auto) zoom(Math.max(READABLE, fitting()));
   const after = anchor(key), same = focused && pane.querySelector(`[data-fold="${CSS.escape(key)}"]`);
   if (same) same.focus({ preventScroll: true });
   if (!before || !after) return;
-  pane.scrollLeft += (after.x - before.x) * graph.scale;
-  pane.scrollTop += (after.y - before.y) * graph.scale;
+  pane.scrollLeft += after.x * graph.scale - before.x * scale;
+  pane.scrollTop += after.y * graph.scale - before.y * scale;
 }
 
 // Where a group is seen, so that it stays there when it is unfolded.
@@ -323,6 +328,7 @@ function deeper() {
   const folded = new Set(graph.seen.boxes.filter((box) => box.group).map((box) => box.group));
   folded.forEach((of) => graph.unfolded.add(of.key));
   drawGraph();
+  if (graph.auto) zoom(Math.max(READABLE, fitting()));
 }
 
 // What is chosen has an outline: the node, and all that is computed by the same launch.
@@ -419,7 +425,7 @@ byId("graph").addEventListener("wheel", (event) => {
   if (!event.ctrlKey && !event.metaKey) return;
   event.preventDefault();
   const pane = byId("graph").getBoundingClientRect();
-  zoom(graph.scale * Math.exp(-event.deltaY / 300), { x: event.clientX - pane.left, y: event.clientY - pane.top });
+  zoomed(Math.exp(-event.deltaY / 300), { x: event.clientX - pane.left, y: event.clientY - pane.top });
 }, { passive: false });
 let pulled = null;
 byId("graph").addEventListener("pointerdown", (event) => {
@@ -439,5 +445,5 @@ byId("graphFind").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || !graph.found || !graph.found.length) return;
   reveal(graph.found[graph.next++ % graph.found.length]);
 });
-const BUTTONS = { in: () => zoom(graph.scale * 1.25, middle()), out: () => zoom(graph.scale / 1.25, middle()), fit,
+const BUTTONS = { in: () => zoomed(1.25, middle()), out: () => zoomed(1 / 1.25, middle()), fit,
   fold: () => { graph.unfolded = null; graph.fitted = false; drawGraph(); }, deeper };

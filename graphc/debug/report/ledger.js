@@ -94,6 +94,8 @@ function why(step) {
   }
   const told = (list) => list.map((d) => h("div", {}, h("b", {}, d.kind), ` ${d.what}: ${d.why} `, h("span", { class: "dim" }, numbers(d))));
   const rewritten = mine.filter((d) => d.kind === "rewritten"), others = mine.filter((d) => d.kind !== "rewritten");
+  const small = (d) => (0 < bytesOf(d) && bytesOf(d) <= 16 ? 1 : 0); // of one number: they come last
+  others.sort((a, b) => small(a) - small(b));
   return [others.length > 0 && h("details", { open: "", id: "why" }, h("summary", {}, `${others.length} decisions`), told(others)),
     rewritten.length > 0 && h("details", { id: "rewritten" }, h("summary", {}, `${rewritten.length} rules fired for what it computes`), told(rewritten))];
 }
