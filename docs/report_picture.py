@@ -38,7 +38,7 @@ def take(report: Path, picture: Path) -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(report.as_uri())
         page.wait_for_selector("#graphSvg", timeout=60_000)
-        page.locator("#graphSection").evaluate("(section) => section.scrollIntoView()")
+        page.locator("#graphSection .bar2").first.evaluate("(bar) => bar.scrollIntoView()")
         page.locator("#graph .cell", has_text="conv").nth(1).click()
         page.locator("#graph .node", has_text="conv").first.click()
         page.mouse.move(0, 0)

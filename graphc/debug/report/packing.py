@@ -14,7 +14,7 @@ from typing import Any
 LONG = 60_000
 """Characters of one text that are kept; its head is what is read."""
 MOST_BYTES = 480_000
-"""Of all that is packed, so that a page stays below 600 kB."""
+"""Of all that is packed, so that a page stays below 600 kB, as long as decisions and graphs do."""
 LEAST_OF_KERNELS = 100_000
 """Of the texts of a call's kernels, where decisions and graphs alone take so much."""
 SPARED = ("llvm", "assembly", "loops")
