@@ -20,13 +20,14 @@ from tests.fuzz import (
     sizes,
     state,
     targets,
+    told,
 )
 from tests.fuzz.frame import Fuzzer
 
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops, caught, scalars,
+    eager_ops, caught, scalars, told,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}
