@@ -27,7 +27,7 @@ LONGEST = 80
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A graph behind a pass, by its name; that of the graph as it was traced is empty."""
+    """A graph after a pass, by its name; that of the graph as it was traced is empty."""
 
     name: str
     columns: dict[str, Any]

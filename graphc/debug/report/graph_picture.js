@@ -32,7 +32,7 @@ const shortNumber = (text) => (Number.isFinite(Number(text)) && text.length > 7 
 function drawGraph() {
   const stage = current(), stages = CALL.stages;
   byId("graphStage").value = graph.stage;
-  byId("graphStages").textContent = graph.stage ? `behind ${stages[graph.stage][0]} (${graph.stage} of ${stages.length - 1})` : "as traced";
+  byId("graphStages").textContent = graph.stage ? `after ${stages[graph.stage][0]} (${graph.stage} of ${stages.length - 1})` : "as traced";
   if (!stage) return put("graph", h("p", { class: "dim" }, "opening …"));
   if (!graph.unfolded) graph.unfolded = opening(stage);
   const change = graph.stage ? `, ${whole(stage.fresh.size)} of them new` : "", next = stages[graph.stage + 1];
@@ -369,7 +369,7 @@ function nodePanel() {
   const launches = launchesOf(stage, node) || [], came = stage.number ? followed(node, stage.number, stage.number - 1) : null;
   const fact = (name, ...value) => h("tr", {}, h("td", {}, name), h("td", { class: "wrap" }, value));
   return h("div", { id: "node", class: "nodePanel" },
-    h("h2", {}, `%${node} ${stage.op[node]} `, h("span", { class: "dim" }, graph.stage ? `behind ${CALL.stages[graph.stage][0]}` : "as traced")),
+    h("h2", {}, `%${node} ${stage.op[node]} `, h("span", { class: "dim" }, graph.stage ? `after ${CALL.stages[graph.stage][0]}` : "as traced")),
     h("div", { class: "mono" }, h("b", {}, module), " ", phase, path ? ` ${path.split(/[\\/]/).pop()}:${line}${where ? ` in ${where}` : ""}` : ""),
     sourceOf(`${path}:${line}`) && h("pre", {}, sourceOf(`${path}:${line}`)),
     h("table", {},

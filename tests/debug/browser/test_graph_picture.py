@@ -73,7 +73,7 @@ def test_a_residual_network_shows_its_blocks(opened: Callable[[str], Any]) -> No
 def test_unfolded_as_a_whole_it_is_the_graph(
     name: str, opened: Callable[[str], Any], written: Callable[[str], tuple[Path, Graph]]
 ) -> None:
-    """As traced and behind the passes: the same operands, a box for each node but for numbers that
+    """As traced and after the passes: the same operands, a box for each node but for numbers that
     stand in what reads them, and an edge for each pair."""
     graph = written(name)[1]
     recorder = Recorder()
@@ -142,7 +142,7 @@ def test_the_slider_goes_through_the_passes(opened: Callable[[str], Any]) -> Non
     for number, (name, count) in list(enumerate(stages))[1:]:
         page.keyboard.press(".")
         until(page, f"probes.arrived({number})")
-        assert f"behind {name} ({number} of" in page.inner_text("#graphStages")
+        assert f"after {name} ({number} of" in page.inner_text("#graphStages")
         assert f"{count:,} nodes" in page.inner_text("#graphCount")
         shown = [name for name in names(page, FORWARD) if "blocks." in name]
         assert len(shown) == 11 and "blocks.3" not in shown  # what is unfolded stays so
