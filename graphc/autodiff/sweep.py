@@ -15,9 +15,8 @@ from typing import Any
 from graphc.autodiff.parts import Gradients, OutputPart
 from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.graph_queries import live_nodes
 from graphc.ir.handle import Handle
-from graphc.ir.nodes import Location
+from graphc.ir.nodes import Graph, Location
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import forgets_answers
 from graphc.ops.elementwise import cast
@@ -168,7 +167,9 @@ def reads(
 ) -> Reads:
     """Which operands and which results the gradient rule reads, for the wanted gradients.
 
-    Found by tracing the rule once; a tape saves and version-checks only these.
+    Found by tracing the rule once; a tape saves and version-checks only these. What a rule reads
+    and then makes nothing of counts: it does so again where ops are run one by one. (Rules of the
+    op table read nothing in vain: tests/test_gradient_rules.py.)
     """
     return _traced_reads(op, types, results, tuple(sorted(attributes.items())), wanted)
 
@@ -182,19 +183,33 @@ def _traced_reads(
     attributes: tuple[tuple[str, Any], ...],
     wanted: tuple[bool, ...],
 ) -> Reads:
+    graph = traced_rule(op, types, results, dict(attributes), wanted)
+    read = {value.node for node in graph.nodes for value in node.operands}
+    read |= {value.node for value in graph.outputs}
+    first, middle = len(results), 2 * len(results)
+    return (
+        tuple(i in read for i in range(middle, middle + len(types))),
+        tuple(i in read for i in range(first, middle)),
+    )
+
+
+def traced_rule(
+    op: Op,
+    types: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    attributes: dict[str, Any],
+    wanted: tuple[bool, ...],
+    given: tuple[bool, ...] | None = None,
+) -> Graph:
+    """The rule as a graph: from the gradients of the results (of which some may not be `given`),
+    the results and the operands, in this order, to the gradients of the wanted operands."""
     builder = GraphBuilder("rule")
     with builder.at(None):
         gradients = [builder.input(f"g{i}", type) for i, type in enumerate(results)]
         outputs = tuple(builder.input(f"out{i}", type) for i, type in enumerate(results))
         inputs = tuple(builder.input(f"x{i}", type) for i, type in enumerate(types))
         keys = tuple(i if want else None for i, want in enumerate(wanted))
-        record = Record(op, dict(attributes), inputs, outputs, keys, tuple(range(len(results))))
-        results_wanted = [
-            gradient for gradient in input_gradients(record, gradients) if gradient is not None
-        ]
-    graph = builder.finish(*results_wanted)
-    live = live_nodes(graph)
-    return (
-        tuple(x.value.node in live for x in inputs),
-        tuple(out.value.node in live for out in outputs),
-    )
+        record = Record(op, attributes, inputs, outputs, keys, tuple(range(len(results))))
+        present = [g if given is None or given[i] else None for i, g in enumerate(gradients)]
+        computed = input_gradients(record, present)
+    return builder.finish(*[gradient for gradient in computed if gradient is not None])

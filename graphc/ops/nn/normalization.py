@@ -3,11 +3,14 @@ the mean (not E[x²] - E[x]², which cancels).
 
 With n = (x - mean) · scale, scale = (var + eps)^-½ and h the gradient of n, the gradient of x is
 scale · (h - mean(h) - n · mean(h · n)); where the mean is not subtracted, mean(h) is not either.
+
+The gradient of a bias needs neither n nor x: rules compute n in the gradients that do.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from graphc.errors import ShapeError
@@ -30,7 +33,13 @@ def _scale(centred: Any, axes: Axes, eps: float) -> Any:
     return r.spread(e.rsqrt(mean(centred * centred, axes=axes) + eps), axes, centred.shape)
 
 
-def _by_normal(h: Any, normal: Any, scale: Any, axes: Axes, *, centred: bool = True) -> Any:
+def _normal(centred: Any, axes: Axes, eps: float) -> tuple[Any, Any]:
+    """n and scale."""
+    scale = _scale(centred, axes, eps)
+    return centred * scale, scale
+
+
+def _by_normal(normal: Any, scale: Any, h: Any, axes: Axes, *, centred: bool = True) -> Any:
     """The gradient of x from that of `normal`."""
     rest = h - normal * r.spread(mean(h * normal, axes=axes), axes, h.shape)
     return (rest - r.spread(mean(h, axes=axes), axes, h.shape) if centred else rest) * scale
@@ -67,12 +76,10 @@ def _layer_norm_vjp(
     g: Any, out: Any, x: Any, weight: Any, bias: Any, *, eps: float
 ) -> tuple[Any, Any, Any]:
     axes, lead = _last_axes("layer_norm", x, weight), _lead(x, weight)
-    centred = _centred(x, axes)
-    scale = _scale(centred, axes, eps)
-    normal = centred * scale
+    normal = cache(lambda: _normal(_centred(x, axes), axes, eps))
     return (
-        lambda: _by_normal(g * broadcast_to(weight, x.shape), normal, scale, axes),
-        lambda: r.sum(g * normal, axes=lead),
+        lambda: _by_normal(*normal(), g * broadcast_to(weight, x.shape), axes),
+        lambda: r.sum(g * normal()[0], axes=lead),
         lambda: r.sum(g, axes=lead),
     )
 
@@ -92,11 +99,10 @@ def _rms_norm(x: Any, weight: Any, *, eps: float = 1e-5) -> Any:
 
 def _rms_norm_vjp(g: Any, out: Any, x: Any, weight: Any, *, eps: float) -> tuple[Any, Any]:
     axes = _last_axes("rms_norm", x, weight)
-    scale = _scale(x, axes, eps)
-    normal = x * scale
+    normal = cache(lambda: _normal(x, axes, eps))
     return (
-        lambda: _by_normal(g * broadcast_to(weight, x.shape), normal, scale, axes, centred=False),
-        lambda: r.sum(g * normal, axes=_lead(x, weight)),
+        lambda: _by_normal(*normal(), g * broadcast_to(weight, x.shape), axes, centred=False),
+        lambda: r.sum(g * normal()[0], axes=_lead(x, weight)),
     )
 
 
@@ -135,21 +141,20 @@ def _batch_norm_vjp(
     by_out, by_level, by_variance = g
     axes = _but_channels("batch_norm", x)
     count = max(math.prod(x.shape[axis] for axis in axes), 1)
-    centred = _centred(x, axes)
-    scale = _scale(centred, axes, eps)
-    normal = centred * scale
+    centred = cache(lambda: _centred(x, axes))
+    normal = cache(lambda: _normal(centred(), axes, eps))
 
     def by_x() -> Any:
         parts = []
         if by_out is not None:
             # The weight is the same for all that a mean is over, so the means are of the gradient
             # itself: the sums are those of the gradients of weight and bias.
-            by_centred = _by_normal(by_out, normal, scale, axes)
+            by_centred = _by_normal(*normal(), by_out, axes)
             parts.append(by_centred * r.spread(weight, axes, x.shape))
         if by_level is not None:
             parts.append(r.spread(by_level / count, axes, x.shape))
         if by_variance is not None:
-            parts.append(centred * r.spread(by_variance * (2 / count), axes, x.shape))
+            parts.append(centred() * r.spread(by_variance * (2 / count), axes, x.shape))
         total = parts[0]
         for part in parts[1:]:
             total = total + part
@@ -157,7 +162,7 @@ def _batch_norm_vjp(
 
     if by_out is None:
         return by_x, None, None
-    return by_x, lambda: r.sum(by_out * normal, axes=axes), lambda: r.sum(by_out, axes=axes)
+    return by_x, lambda: r.sum(by_out * normal()[0], axes=axes), lambda: r.sum(by_out, axes=axes)
 
 
 def _channel_samples(m: SampleDrawer) -> list[Any]:
@@ -184,16 +189,16 @@ def _channel_affine_vjp(
     g: Any, out: Any, x: Any, level: Any, variance: Any, weight: Any, bias: Any, *, eps: float
 ) -> tuple[Any, Any, Any, Any, Any]:
     axes = _but_channels("batch_norm_by", x)
-    root = e.rsqrt(variance + eps)
+    root = cache(lambda: e.rsqrt(variance + eps))
 
     def by_scale() -> Any:
         return r.sum(g * (x - r.spread(level, axes, x.shape)), axes=axes)
 
     return (
-        lambda: g * r.spread(root * weight, axes, x.shape),
-        lambda: -(r.sum(g, axes=axes) * (root * weight)),
-        lambda: by_scale() * weight * (root * root * root * -0.5),
-        lambda: by_scale() * root,
+        lambda: g * r.spread(root() * weight, axes, x.shape),
+        lambda: -(r.sum(g, axes=axes) * (root() * weight)),
+        lambda: by_scale() * weight * (root() * root() * root() * -0.5),
+        lambda: by_scale() * root(),
         lambda: r.sum(g, axes=axes),
     )
 
@@ -228,17 +233,16 @@ def _group_norm_vjp(
     g: Any, out: Any, x: Any, weight: Any, bias: Any, *, groups: int, eps: float
 ) -> tuple[Any, Any, Any]:
     axes = _but_channels("group_norm", x)
-    centred = _centred(_grouped(x, groups), (2,))
-    scale = _scale(centred, (2,), eps)
-    normal = centred * scale
+    normal = cache(lambda: _normal(_centred(_grouped(x, groups), (2,)), (2,), eps))
 
     def by_x() -> Any:
+        parts = normal()
         h = _grouped(g * r.spread(weight, axes, x.shape), groups)
-        return reshape(_by_normal(h, normal, scale, (2,)), shape=x.shape)
+        return reshape(_by_normal(*parts, h, (2,)), shape=x.shape)
 
     return (
         by_x,
-        lambda: r.sum(g * reshape(normal, shape=x.shape), axes=axes),
+        lambda: r.sum(g * reshape(normal()[0], shape=x.shape), axes=axes),
         lambda: r.sum(g, axes=axes),
     )
 
