@@ -66,12 +66,12 @@ def in_vain(op: Any, sample: Sample) -> list[str]:
         of_operands, of_results = reads(op, types, results, attributes, wanted)
         keeps = list(zip(names, (*of_results, *of_operands), strict=True))
         needed = live_nodes(traced_rule(op, types, results, attributes, wanted))
-        for given in subsets([type.dtype.is_float for type in results]):
-            graph = traced_rule(op, types, results, attributes, wanted, given)
+        for present in subsets([type.dtype.is_float for type in results]):
+            graph = traced_rule(op, types, results, attributes, wanted, present)
             read = {v.node for node in graph.nodes for v in node.operands}
             for node, (name, kept) in enumerate(keeps, len(results)):
                 if kept != (node in needed) or (node in read and not kept):
-                    found.append(f"{name}, for gradients of {wanted} from {given}")
+                    found.append(f"{name}, for gradients of {wanted} from {present}")
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.gradient_programs import at_once
-from frontend.eager.piecewise import PIECEWISE, connected
+from frontend.eager.piecewise import connected
 from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.mode import Sweep
 from frontend.tensors.state import STATE, recording
@@ -160,10 +160,7 @@ def _unpacked(
 ) -> Iterator[Record]:
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
     see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
-    that gives to it has run."""
-    ends: dict[int, list[Edge]] = {}
-    for edge, last in leaves.items():
-        ends.setdefault(last, []).append(edge)
+    that gives to it has run, of several leaves in the order of its operands."""
     for node in nodes:
         for index in range(len(node.saves.result_types)):
             edge = (node, index)
@@ -185,9 +182,10 @@ def _unpacked(
         yield at_once(node.unpack(wanted))
         if not retain_graph:
             node.free()
-        for edge in ends.get(node.sequence, ()):
-            if edge in cotangents:
-                cotangents[edge] = _hooked(edge[0]._hooks, cotangents[edge])
+        if leaves:
+            for end in dict.fromkeys(node.edges):
+                if end is not None and end in cotangents and leaves.get(end) == node.sequence:
+                    cotangents[end] = _hooked(end[0]._hooks, cotangents[end])
 
 
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
@@ -272,8 +270,8 @@ def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[An
     """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
     that none has NaN."""
     node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
-    if STATE.grad_enabled and node.op.name in PIECEWISE:
-        computed = [connected(node, computed[0]), *computed[1:]]
+    if STATE.grad_enabled:
+        computed = connected(node, computed)
     if node.posthooks or STATE.detect_anomaly:
         computed = [part.whole() if type(part) is OutputPart else part for part in computed]
     for hook in _running(node.posthooks):

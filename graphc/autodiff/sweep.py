@@ -199,17 +199,18 @@ def traced_rule(
     results: tuple[TensorType, ...],
     attributes: dict[str, Any],
     wanted: tuple[bool, ...],
-    given: tuple[bool, ...] | None = None,
+    present: tuple[bool, ...] | None = None,
 ) -> Graph:
-    """The rule as a graph: from the gradients of the results (of which some may not be `given`),
+    """The rule as a graph: from the gradients of the results (all, or those `present`),
     the results and the operands, in this order, to the gradients of the wanted operands."""
     builder = GraphBuilder("rule")
     with builder.at(None):
-        gradients = [builder.input(f"g{i}", type) for i, type in enumerate(results)]
+        gradients: list[Any] = [builder.input(f"g{i}", t) for i, t in enumerate(results)]
         outputs = tuple(builder.input(f"out{i}", type) for i, type in enumerate(results))
         inputs = tuple(builder.input(f"x{i}", type) for i, type in enumerate(types))
         keys = tuple(i if want else None for i, want in enumerate(wanted))
         record = Record(op, attributes, inputs, outputs, keys, tuple(range(len(results))))
-        present = [g if given is None or given[i] else None for i, g in enumerate(gradients)]
-        computed = input_gradients(record, present)
+        if present is not None:
+            gradients = [g if there else None for g, there in zip(gradients, present, strict=True)]
+        computed = input_gradients(record, gradients)
     return builder.finish(*[gradient for gradient in computed if gradient is not None])

@@ -1,6 +1,6 @@
-"""Drawn programs of views, changes in place, shared parts, hooks, grad modes, custom Functions and
-derivatives of derivatives: eager mode against PyTorch where it is installed, else against the same
-program compiled.
+"""Drawn programs of views, changes in place, layers of which some parameters are frozen, shared
+parts, hooks, grad modes, custom Functions and derivatives of derivatives: eager mode against
+PyTorch where it is installed, else against the same program compiled.
 
 A program (see `autograd_programs`) is run line by line with `T` as either library. What both refuse
 is left out, but for a backward: what one has done before it raises is its own affair.
@@ -22,11 +22,16 @@ from graphc.errors import GraphError
 from tests.fuzz.autograd_programs import SHAPES, Drawer
 from tests.fuzz.frame import Broken, Fuzzer, without_parts
 
-Case = tuple[int, tuple[str, ...]]  # the seed of the numbers, the lines
+Case = tuple[int, str, tuple[str, ...]]
+"""The seed of the numbers, the names of the frozen leaves, the lines."""
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
-    return int(random.integers(1 << 30)), Drawer(random).program(2 * size)
+    names = [*SHAPES]
+    free = random.random(len(names)) < 0.7
+    free[random.integers(len(names))] = True
+    frozen = "".join(name for name, one in zip(names, free) if not one)
+    return int(random.integers(1 << 30)), frozen, Drawer(random).program(2 * size)
 
 
 # -- running -------------------------------------------------------------------------------------
@@ -77,7 +82,7 @@ class Ran:
     """What came of a program in one library: how many lines ran, why it stopped, what was seen."""
 
     def __init__(self, T: Any, case: Case):
-        seed, self.lines = case
+        seed, frozen, self.lines = case
         random = np.random.default_rng(seed)
         self.T, self.seen = T, []
         self.names: dict[str, Any] = {
@@ -85,7 +90,7 @@ class Ran:
         }  # fmt: skip
         for name, shape in SHAPES.items():
             numbers = random.standard_normal(shape).tolist()
-            self.names[name] = T.tensor(numbers, dtype=T.float64, requires_grad=name != "b")
+            self.names[name] = T.tensor(numbers, dtype=T.float64, requires_grad=name not in frozen)
         self.error: Exception | None = None
         self.done = 0
 
@@ -200,25 +205,25 @@ def against_torch(case: Case) -> str:
     return "agrees" if one.error is None else "both refuse a backward"
 
 
-UNTRACED = ("register_hook", "retain_grad", "requires_grad_", "a.", "b.", "c.")
+UNTRACED = ("register_hook", "retain_grad", "requires_grad_", *(f"{name}." for name in SHAPES))
 """What a trace does not take, or does not do to tensors from outside."""
 
 
 def against_compiled(case: Case) -> str:
     """The lines that run eagerly, and again as a compiled function that leaves gradients."""
-    seed, lines = case
+    seed, frozen, lines = case
     lines = tuple(x for x in lines if not any(x.strip().startswith(y) or y in x for y in UNTRACED))
-    tried = Ran(frontend, (seed, lines))
+    tried = Ran(frontend, (seed, frozen, lines))
     ran = []
     for line in lines:
         tried.step()
         ran += [line] * (tried.error is None)
-    one, other = (Ran(frontend, (seed, tuple(ran))) for _ in range(2))
+    one, other = (Ran(frontend, (seed, frozen, tuple(ran))) for _ in range(2))
     for _ in ran:
         one.step()
 
-    def traced(a: Any, b: Any, c: Any) -> Any:
-        other.names |= {"a": a, "b": b, "c": c}
+    def traced(*leaves: Any) -> Any:
+        other.names |= dict(zip(SHAPES, leaves))
         for line in ran:
             exec(line, other.names)
         return {name: x for name, x in other.tensors().items() if name not in SHAPES}
@@ -246,12 +251,12 @@ def check(case: Case) -> str:
 
 
 def smaller(case: Case) -> Any:
-    seed, lines = case
-    return ((seed, tuple(kept)) for kept in without_parts(lines))
+    seed, frozen, lines = case
+    return ((seed, frozen, tuple(kept)) for kept in without_parts(lines))
 
 
 def program(case: Case) -> str:
-    _, lines = case
+    *_, lines = case
     text = "".join(f"# {line}\n" for line in lines)
     return f"{text}from tests.fuzz import autograd\nautograd.check({case!r})"
 

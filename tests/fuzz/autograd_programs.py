@@ -1,4 +1,4 @@
-"""Programs that `autograd` runs: lines of Python over tensors `a`, `b`, `c` and what earlier lines
+"""Programs that `autograd` runs: lines of Python over tensors `a` to `d` and what earlier lines
 made. Where PyTorch leaves open what happens they do not go: layouts, writing what is being read.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 Shape = tuple[int, ...]
-SHAPES: dict[str, Shape] = {"a": (2, 3), "b": (3, 2), "c": (3,)}
+SHAPES: dict[str, Shape] = {"a": (2, 3), "b": (3, 2), "c": (3,), "d": (3,)}
 
 UNARY = (
     "{x}.tanh()", "{x}.sin()", "{x} * 0.5", "1 - {x}", "{x}.relu()", "{x}.abs()", "{x}.sigmoid()",
@@ -32,6 +32,17 @@ OTHER_IN_PLACE = ("{x}.add_({y})", "{x}.mul_({y})", "{x}.copy_({y})", "{x}.sub_(
 BINARY = ("{x} + {y}", "{x} * {y}", "{x} - {y}", "T.maximum({x}, {y})", "{x} / (2 + {y}.square())",
           "T.where({x} > {y}, {x}, {y})", "T.lerp({x}, {y}, 0.3)", "Product.apply({x}, {y})",
           "T.add({x}, {y}, alpha=0.5)", "T.atan2({x}, 2 + {y}.square())")  # fmt: skip
+F = "T.nn.functional"
+LAST = (f"{F}.layer_norm({{x}}, (3,), c, d)", f"{F}.layer_norm({{x}}, (3,), d, c)",
+        f"{F}.rms_norm({{x}}, (3,), d)", "{x} * c + d", "T.addcmul({x}, c, d)",
+        "T.addcdiv({x}, c, 2 + d.square())", "T.lerp({x}, c, d)")  # fmt: skip
+"""Layers of what has 3 elements along the last axis."""
+CHANNELS = (f"{F}.batch_norm({{x}}, None, None, c, d, True)",
+            f"{F}.batch_norm({{x}}, d.detach(), 1 + c.detach().square(), c, d)",
+            f"{F}.prelu({{x}}, d)", f"{F}.group_norm({{x}}, 1, d, c)")  # fmt: skip
+"""Layers of what has 3 channels, and more than one element in each."""
+MATRICES = (f"{F}.linear({{x}}, T.outer(c, d), c)", "T.addmm(d, {x}, T.outer(d, c))")
+"""Layers of a matrix with 3 columns. (What has another rank, they give a view of a matrix for.)"""
 MODES = ("", "", "", "", "", "with T.no_grad(): ", "with T.enable_grad(): ")
 SHAPED_IN_PLACE = {"t_()": lambda s: s[::-1], "unsqueeze_(0)": lambda s: (1, *s),
                    "transpose_(0, -1)": lambda s: s[::-1] if len(s) == 2 else s,
@@ -77,6 +88,20 @@ class Drawer:
         x = self.name()
         y = self.fitting(self.shapes[x])
         self.define(self.one(BINARY).format(x=x, y=y), self.shapes[x])
+
+    def layer(self) -> None:
+        """A layer whose parameters are leaves."""
+        if self.shapes["c"] != (3,) or self.shapes["d"] != (3,):
+            return  # reshaped: PyTorch takes some of these
+        of_last = [x for x, shape in self.shapes.items() if shape[-1:] == (3,)]
+        channelled = [
+            x for x, shape in self.shapes.items() if shape[1:2] == (3,) and math.prod(shape) > 3
+        ]
+        x, layers = self.one(of_last), LAST
+        if channelled and self.random.random() < 0.5:
+            x = self.one(channelled)
+            layers = CHANNELS + MATRICES * (len(self.shapes[x]) == 2)
+        self.define(self.one(layers).format(x=x), self.shapes[x])
 
     def view(self) -> None:
         x = self.name()
@@ -150,7 +175,7 @@ class Drawer:
         if self.has("register_hook"):
             return
         # By leaves: what an intermediate value has of a second derivative, rules decide.
-        x, y = self.name(), self.one("ac")
+        x, y = self.name(), self.one("acd")
         scale = self.one(["", ".square()"])
         created = self.random.random() < 0.8
         self.define(f"grad({x}{scale}.sum(), {y}, {created})", self.shapes[y])
@@ -159,7 +184,7 @@ class Drawer:
         steps_of = [
             self.unary, self.unary, self.binary, self.binary, self.view, self.view, self.in_place,
             self.in_place, self.reduced, self.joined, self.hook, self.derivative, self.backward,
-            self.reshaped,
+            self.reshaped, self.layer, self.layer,
         ]  # fmt: skip
         for _ in range(steps):
             self.one(steps_of)()

@@ -91,6 +91,29 @@ def test_piecewise_linear_functions_have_a_second_derivative_of_zeros(name: str)
     assert torch.autograd.grad(slope.sum(), [x])[0].tolist() == [0.0, 0.0]
 
 
+def test_gradients_of_a_norm_are_connected_with_what_it_read() -> None:
+    x, w, b = torch.randn(3, 4), torch.ones(4), torch.zeros(4)
+    for free in ([x, b], [w, b], [b]):
+        for leaf in (x, w, b):
+            leaf.requires_grad_(any(leaf is each for each in free))
+        out = torch.nn.functional.layer_norm(x, (4,), w, b)
+        (of_bias,) = torch.autograd.grad(out.sum(), [b], create_graph=True)
+        assert of_bias.requires_grad == (len(free) > 1)
+        if of_bias.requires_grad:
+            (zeros,) = torch.autograd.grad(of_bias.sum(), [free[0]])
+            assert zeros.shape == free[0].shape and not zeros.any()
+
+
+def test_hooks_of_leaves_are_called_in_the_order_of_operands() -> None:
+    called = []
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    b.register_hook(lambda g: called.append("b"))
+    a.register_hook(lambda g: called.append("a"))
+    product = a * b
+    torch.autograd.backward([b.sum(), product.sum()])
+    assert called == ["a", "b"]
+
+
 def test_a_comparison_is_connected_with_nothing() -> None:
     x = torch.tensor([0.5, -2.0], requires_grad=True)
     (slope,) = torch.autograd.grad(x.clamp(-1, 1).sum(), [x], create_graph=True)

@@ -63,6 +63,31 @@ def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> No
     )  # fmt: skip
 
 
+def test_a_trained_bias_beside_a_frozen_weight() -> None:
+    """Only biases are trained, as in BitFit: their gradients are those of training all."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.LayerNorm(6), nn.BatchNorm1d(6), nn.GroupNorm(2, 6), nn.Unflatten(1, (3, 2)),
+        nn.InstanceNorm1d(3, affine=True),
+        nn.TransformerEncoderLayer(2, 1, 4, dropout=0.0, batch_first=True),
+    ).double()  # fmt: skip
+    x = torch.tensor(normal(4, 6))
+
+    def loss() -> Any:
+        return model(x).square().mean()
+
+    loss().backward()
+    expected = {n: p.grad for n, p in model.named_parameters() if n.endswith("bias")}
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in expected)
+    chosen = [model.get_parameter(name) for name in expected]
+    gradients = [torch.autograd.grad(loss(), chosen, create_graph=flag) for flag in (False, True)]
+    gradients.append(torch.compile(lambda: torch.autograd.grad(loss(), chosen))())
+    for run in gradients:
+        for (name, want), got in zip(expected.items(), run, strict=True):
+            np.testing.assert_array_equal(got.detach().numpy(), want.numpy(), err_msg=name)
+
+
 def test_instance_norm_is_group_norm_of_single_channels(check: Any) -> None:
     x, w, b = tensors(normal(2, 6, 4, 3), normal(6), normal(6))
     check(F.instance_norm(x, weight=w, bias=b), F.group_norm(x, 6, w, b).numpy())
