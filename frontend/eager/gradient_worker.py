@@ -10,7 +10,8 @@ has not begun by then is compiled here, what it is at work on is waited for. It 
 nothing to do for `IDLE` seconds.
 
 There is none without a cache on disk, on one processor, or with the setting GRAPHC_PROCESSES=1. If
-it cannot be started or fails, the log says so, and this process compiles.
+it cannot be started or fails, the log says so, and this process compiles. It is ended when this
+process ends, and nobody hears of that.
 """
 
 from __future__ import annotations
@@ -141,7 +142,10 @@ def _start_if_it_pays() -> None:
         if _asked.feeds or not _asked.waiting or _asked.spent < WORTH:
             return
         _asked.feeds = True
-    threading.Thread(target=_feed, name=THREAD, daemon=True).start()
+    try:
+        threading.Thread(target=_feed, name=THREAD, daemon=True).start()
+    except RuntimeError as error:  # no more threads, or none while Python ends
+        _failed(error, quietly=not threading.main_thread().is_alive())
 
 
 def _worker_helps() -> bool:
@@ -155,16 +159,27 @@ def _feed() -> None:
     """Hand one op after the other to a worker until none comes."""
     from graphc.codegen.program.compile_worker import start_worker
 
+    ended = threading.Event()
     try:
         with start_worker(PROGRAM) as worker:
-            atexit.register(worker.kill)
+
+            def end() -> None:
+                ended.set()
+                worker.kill()
+
+            atexit.register(end)
             try:
                 _hand_over(worker)
             finally:
-                atexit.unregister(worker.kill)
+                atexit.unregister(end)
     except Exception as error:  # whatever it is, nobody may wait for it
+        _failed(error, quietly=ended.is_set())
+
+
+def _failed(error: Exception, *, quietly: bool) -> None:
+    if not quietly:
         _log.warning("the gradient worker failed: %r", error)
-        _asked.give_up()
+    _asked.give_up()
 
 
 def _hand_over(worker: Popen[bytes]) -> None:

@@ -3,17 +3,15 @@
 In: the name of an op, attributes, types and layouts of operands, wanted gradients, pickled, one
 after the other on the standard input. Out, pickled, on what was the standard output: an empty text
 when it is ready, then for each op the text of what went wrong, empty where nothing did. It ends
-when its input does.
+when the other side does.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import pickle
-import signal
 import sys
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from frontend.eager.dispatch import CONTEXT
 from frontend.eager.layouts import Layout
 from frontend.tensors.state import set_eager_backend
 from frontend.tensors.tensor import Tensor, make
+from graphc.codegen.program.compile_worker_main import reply, reply_pipe, serve
 from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 
@@ -52,39 +51,25 @@ def _zeros(type: TensorType, layout: Layout | None) -> Tensor:
     return make(dense if layout is None else layout.shown_array(dense, type.shape), type)
 
 
-def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
-    """Say that it is ready, then compile for what is asked until the input ends."""
-    _reply(replies, "")
-    while True:
-        try:
-            asked = pickle.load(requests)
-        except EOFError:
-            return
-        failure = ""
-        try:
-            compile_gradients(*asked)
-        except Exception as error:  # this process only saves time: the other will meet it, and say
-            failure = repr(error)
-        _reply(replies, failure)
-
-
-def _reply(replies: IO[bytes], failure: str) -> None:
-    pickle.dump(failure, replies)
-    replies.flush()
+def answer(asked: Any) -> str:
+    """Compile for what is asked; what went wrong."""
+    try:
+        compile_gradients(*asked)
+    except Exception as error:  # this process only saves time: the other will meet it, and say
+        return repr(error)
+    return ""
 
 
 def main() -> None:
     """The worker process."""
     gc.disable()  # it makes objects that stay until it ends
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side ends it
-    # Nothing but replies goes to the pipe, whatever a library prints.
-    pipe: Any = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    pipe = reply_pipe()
     os.environ["GRAPHC_PROCESSES"] = "1"  # it has no workers of its own
     set_eager_backend("native")
     # All that compiling takes is imported while the other side still runs forward.
     import graphc.codegen.llvm.jit
     import graphc.runtime.compile  # noqa: F401
 
-    serve(sys.stdin.buffer, pipe)
+    if reply(pipe, ""):
+        serve(sys.stdin.buffer, pipe, answer)
     os._exit(0)  # who waits for the end need not wait for tidying up

@@ -71,12 +71,14 @@ def worker_helps() -> bool:
 
 
 def start_worker(program: str) -> subprocess.Popen[bytes]:
-    """A process that runs a program of this package, with pipes to it. Raises OSError."""
+    """A process that runs a program of this package, with pipes to it, in a session of its own: it
+    ends when its input does, not by a signal that a terminal sends to all. Raises OSError."""
     root = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+        start_new_session=True,
     )  # fmt: skip
 
 
@@ -96,8 +98,7 @@ def compile_all(
     from_worker: dict[KernelSpec, CompiledSpec] = {}
     feeder = None
     if len(specs) >= MANY and worker_helps():
-        feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
-        feeder.start()
+        feeder = _feeder(work, target, from_worker)
     try:
         while True:
             try:
@@ -113,6 +114,21 @@ def compile_all(
         if feeder is not None and spec not in from_worker:
             compile_here(spec)
     return from_worker
+
+
+def _feeder(
+    work: deque[KernelSpec], target: Target, from_worker: dict[KernelSpec, CompiledSpec]
+) -> threading.Thread | None:
+    """The thread that feeds a worker, started; None where there can be none: of too many, or while
+    Python ends."""
+    feeder = threading.Thread(target=_feed, args=(work, target, from_worker), daemon=True)
+    try:
+        feeder.start()
+    except RuntimeError as error:
+        if threading.main_thread().is_alive():
+            _log.warning("no compile worker: %r", error)
+        return None
+    return feeder
 
 
 def _feed(

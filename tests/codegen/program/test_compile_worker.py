@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pickle
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,34 @@ def test_a_process_that_dies_is_done_without(
     with caplog.at_level(logging.WARNING, "graphc.compile"):
         check(products(4, 50))
     assert "failed" in caplog.text
+
+
+@pytest.mark.usefixtures("two_processors")
+def test_where_no_thread_can_be_started_all_is_compiled_here(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(compile_worker.threading.Thread, "start", refused)
+    with caplog.at_level(logging.WARNING, "graphc.compile"):
+        check(products(3, 56))
+    assert "can't start new thread" in caplog.text
+
+
+def test_a_worker_says_nothing_where_the_other_side_ends(capfd: pytest.CaptureFixture[str]) -> None:
+    """Before its first message, within one, before it took the answer; nor does it get a SIGINT
+    that a terminal sends to all processes of its session."""
+    request = pickle.dumps((next(iter(kernels(plan_graph(products(1, 33))[1]))), running()))
+    workers = [compile_worker.start_worker(compile_worker.PROGRAM) for _ in range(3)]
+    for worker, written in zip(workers, (b"", request[:-3], request), strict=True):
+        assert worker.stdin is not None and worker.stdout is not None
+        assert os.getsid(worker.pid) == worker.pid
+        worker.stdout.close()
+        worker.stdin.write(written)
+        worker.stdin.close()
+    assert [worker.wait(60) for worker in workers] == [0, 0, 0]
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("two_processors")

@@ -133,6 +133,46 @@ def test_a_worker_that_dies(
     assert gradients == several()
 
 
+def test_one_that_is_ended_with_the_process_is_no_failure(
+    helps: None, asked: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = "import sys; sys.stdin.read()"
+    at_exit: list[Any] = []
+    there = threading.Event()
+    monkeypatch.setattr(gradient_worker, "PROGRAM", program)
+    monkeypatch.setattr(
+        gradient_worker.atexit, "register", lambda end: (at_exit.append(end), there.set())
+    )
+    rows(5, 7).requires_grad_() @ rows(7, 3)
+    assert there.wait(60)
+    with caplog.at_level(logging.DEBUG):
+        (end,) = at_exit
+        end()
+        for thread in threading.enumerate():
+            if thread.name == gradient_worker.THREAD:
+                thread.join()
+    assert not caplog.text and not asked.waiting and not asked.working
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_where_no_thread_can_be_started_nobody_waits(
+    ends: bool, helps: None, asked: Any, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Of too many threads the log says it; while Python ends nothing does."""
+
+    def refused(thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    if ends:
+        monkeypatch.setattr(type(threading.main_thread()), "is_alive", lambda thread: False)
+    with caplog.at_level(logging.WARNING, "graphc.compile"):
+        gradients = several()
+    assert ("can't start new thread" in caplog.text) == (not ends)
+    assert gradients == several()
+
+
 def test_nothing_is_asked_where_nothing_is_computed(helps: None, asked: Any) -> None:
     """Ops of a trace and ops on "meta" are recorded, too."""
     asked.spent, gradient_worker.WORTH = 1.0, float("inf")
