@@ -15,11 +15,11 @@ how a script gets here. The folders, each built on those behind it: what else Py
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from frontend import autograd, nn, optim, utils
 from frontend.namespace import methods as _methods  # before the families: it names their functions
+from graphc.system import import_module
 
 # isort: split
 from frontend.compiled.compiler import compile

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from frontend.library.operators import OPERATORS, Operator
+from graphc.system import IMPORTING
 
 _OVERLOADS = frozenset(
     [
@@ -132,7 +133,8 @@ def _function(namespace: str, name: str) -> Any:
             return function
     if namespace != "aten":
         return None
-    from frontend.tensors.tensor import Tensor
+    with IMPORTING:
+        from frontend.tensors.tensor import Tensor
 
     return getattr(Tensor, name, None)
 

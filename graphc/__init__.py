@@ -30,6 +30,7 @@ from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Constant, Graph, Location, Node, Value
 from graphc.ir.types import DType, TensorType
 from graphc.ir.verifier import verify
+from graphc.system import IMPORTING, import_module
 
 if TYPE_CHECKING:
     from graphc.autodiff.joint import joint
@@ -54,9 +55,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'graphc' has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    value = getattr(import_module(_LAZY[name]), name)
     if name == "compile":
         value = _dumping(value)
     globals()[name] = value
@@ -65,12 +64,14 @@ def __getattr__(name: str) -> Any:
 
 def _dumping(compile: Any) -> Any:
     """`compile`, which with the setting GRAPHC_DUMP also writes what it compiles."""
-    from graphc.config import dump_folder
+    with IMPORTING:
+        from graphc.config import dump_folder
 
     folder = dump_folder()
     if folder is None:
         return compile
-    from graphc.debug.dump_files import dumping
+    with IMPORTING:
+        from graphc.debug.dump_files import dumping
 
     return dumping(compile, folder)
 

@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 from graphc.errors import ArgumentError
+from graphc.system import IMPORTING
 
 VERSION = "0.1.0"
 
@@ -27,7 +28,8 @@ def cache_folder() -> Path | None:
         return None
     if chosen:
         return Path(chosen).expanduser()
-    from platformdirs import user_cache_path
+    with IMPORTING:
+        from platformdirs import user_cache_path
 
     return user_cache_path("graphc", appauthor=False)
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib
+import logging  # noqa: F401  # ahead of `forks_wait_for`
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+PATIENCE = 20.0
+"""Seconds that a fork waits at most. What it waits for takes tenths of one."""
 
 
 def c_function(name: str) -> Any:
@@ -30,6 +36,47 @@ def after_fork(hook: Callable[[], object]) -> None:
     register = getattr(os, "register_at_fork", None)
     if register is not None:
         register(after_in_child=hook)
+
+
+def forks_wait_for(lock: Any) -> None:
+    """Have forks wait until no other thread holds a reentrant lock: what is done under it is not
+    cut in two. Whoever holds several takes the one that was registered last first.
+
+    Others have forks wait, too, and who holds this lock may wait for what they hold: then a fork
+    goes on after `PATIENCE`, and the child has the lock anew. Logging does so and is imported
+    ahead, so that its turn comes later.
+    """
+    held: dict[int, bool] = {}  # by thread
+
+    def before() -> None:
+        held[threading.get_ident()] = lock.acquire(timeout=PATIENCE)
+
+    def in_parent() -> None:
+        if held.pop(threading.get_ident(), False):
+            lock.release()
+
+    def in_child() -> None:
+        if held.get(threading.get_ident()):
+            lock.release()
+        else:
+            lock._at_fork_reinit()
+        held.clear()
+
+    register = getattr(os, "register_at_fork", None)
+    if register is not None:
+        register(before=before, after_in_parent=in_parent, after_in_child=in_child)
+
+
+IMPORTING = threading.RLock()
+"""Held while a module is imported late, inside of a function: a module that a thread imports while
+another forks stays locked in the child, and whoever needs it there waits forever."""
+forks_wait_for(IMPORTING)
+
+
+def import_module(name: str) -> Any:
+    """The module of a name, imported late."""
+    with IMPORTING:
+        return importlib.import_module(name)
 
 
 def processors() -> int:

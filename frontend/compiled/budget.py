@@ -13,6 +13,7 @@ from frontend.compiled.sized_memo import remembered_at
 from graphc.ir.dims import Dim, Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard
+from graphc.system import IMPORTING
 
 
 def keep_less(
@@ -37,7 +38,8 @@ def within(saved_bytes: Extent, budget: int | None) -> tuple[SizeGuard, ...]:
 
 
 def _fitted(graph: Graph, spans: Any, budget: int) -> tuple[Graph, list[Extent]]:
-    from graphc.passes.pipelines import within_saved_bytes
+    with IMPORTING:
+        from graphc.passes.pipelines import within_saved_bytes
 
     fitted, cuts = within_saved_bytes(graph, spans, budget)
     return fitted, [cut.bytes for cut in cuts]

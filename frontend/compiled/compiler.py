@@ -33,6 +33,7 @@ from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import labels_of, name_of, run_trace
 from graphc.errors import MemoryLimitError, SizeBoundError, TraceError
 from graphc.ir.builder import user_location
+from graphc.system import IMPORTING
 
 
 class CompiledFunction:
@@ -274,7 +275,8 @@ class CompiledFunction:
         """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
         graph and memory, the time it took to compile, the dearest kernels by estimate, and the
         weightiest decisions. Of the others a line each."""
-        from frontend.compiled.explanation import explained
+        with IMPORTING:
+            from frontend.compiled.explanation import explained
 
         head = f"{self._counted()}, level {self.options.level}"
         return explained(head, self._history, self.specializations)
@@ -284,7 +286,8 @@ class CompiledFunction:
         last call) goes: by launch, with what bounds each, by line, module and phase. It runs for
         about `seconds` on copies: all state stays as it is. `str()` of what is returned is a table,
         `save_trace(path)` writes a Chrome trace."""
-        from frontend.compiled.inspection import profiled
+        with IMPORTING:
+            from frontend.compiled.inspection import profiled
 
         tensors, named = self._shown(arguments, keywords)
         return profiled(self.function, tensors, named, self.options, seconds)
@@ -294,7 +297,8 @@ class CompiledFunction:
         eager, traced, after every pass, plan, loops, each launch, the whole call on one thread and
         on all. True in a condition where it does; `str()` of it tells what was compared, and names
         the first node that differs and who made it so. All state stays as it is."""
-        from frontend.compiled.inspection import verified
+        with IMPORTING:
+            from frontend.compiled.inspection import verified
 
         tensors, named = self._shown(arguments, keywords)
         return verified(self.function, tensors, named, self.options)
@@ -304,7 +308,8 @@ class CompiledFunction:
         what ran and for how long, against the machine's limits, by module, line and kernel; memory,
         passes, decisions, code. It runs for about `seconds` on copies: all state stays as it is.
         Raises ArgumentError where the file cannot be written."""
-        from frontend.compiled.inspection import reported
+        with IMPORTING:
+            from frontend.compiled.inspection import reported
 
         tensors, named = self._shown(arguments, keywords)
         reported(self.function, tensors, named, self.options, path, seconds)
@@ -316,7 +321,8 @@ class CompiledFunction:
         the call before, standard normal and, of integers, zeros."""
         if arguments or keywords or not self._by_signature:
             return arguments, keywords
-        from frontend.compiled.inspection import drawn_arguments
+        with IMPORTING:
+            from frontend.compiled.inspection import drawn_arguments
 
         last = next(reversed(self._by_signature))
         return drawn_arguments(last.structure, last.types, last.requires_grad)
@@ -326,7 +332,8 @@ class CompiledFunction:
         ledger, and a `repro.py` that runs it again from these files alone. The new folders.
         Captured tensors are stored as they are now; arguments are drawn. Raises ArgumentError where
         nothing is compiled yet, or for a folder that cannot be written."""
-        from frontend.compiled.dumping import dumped
+        with IMPORTING:
+            from frontend.compiled.dumping import dumped
 
         return list(dumped(self, folder))
 

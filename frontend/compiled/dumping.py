@@ -13,12 +13,14 @@ from frontend.compiled.program import Inputs
 from frontend.tracing.sources import CapturedSource, HostSource
 from graphc.errors import ArgumentError
 from graphc.ir.types import TensorType
+from graphc.system import IMPORTING
 
 
 def dumped(function: Any, folder: Any) -> list[Path]:
     """The new folders. Raises ArgumentError where nothing was compiled yet, or for a folder that
     cannot be written."""
-    from graphc.debug.dump_files import write_dump
+    with IMPORTING:
+        from graphc.debug.dump_files import write_dump
 
     executables = [(each, e) for each in function.specializations for e in each.executables]
     if not executables:
@@ -35,7 +37,8 @@ def dumped(function: Any, folder: Any) -> list[Path]:
 
 def _arrays(inputs: Inputs, executable: Any) -> list[Any]:
     """The inputs of an executable: what it captured as that is now, all else drawn."""
-    from graphc.debug.dump_files import drawn
+    with IMPORTING:
+        from graphc.debug.dump_files import drawn
 
     arrays = drawn(executable.graph)
     sources = dict(zip(inputs.names, inputs.sources, strict=True))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from frontend.compiled.trace_history import TraceHistory, made_numbers
+from graphc.system import IMPORTING
 
 WIDTH = 100
 TRACES = 8
@@ -100,7 +101,8 @@ def _sizes(program: Any) -> str:
 
 def _program(executable: Any) -> Iterator[str]:
     """Size of the graph, time of the compiler by phase, memory, threads, layouts."""
-    from graphc.schedule.plan import Launch, all_steps, kernels
+    with IMPORTING:
+        from graphc.schedule.plan import Launch, all_steps, kernels
 
     graph, plan = executable.graph, executable.plan
     launches = sum(isinstance(step, Launch) for step in all_steps(plan))
@@ -120,8 +122,9 @@ def _program(executable: Any) -> Iterator[str]:
 
 def _dearest(executable: Any) -> Iterator[str]:
     """The kernels that are thought to take most of a call, and what limits them."""
-    from graphc.schedule.plan import Launch, all_steps, kernels, locations
-    from graphc.schedule.threads import estimate
+    with IMPORTING:
+        from graphc.schedule.plan import Launch, all_steps, kernels, locations
+        from graphc.schedule.threads import estimate
 
     plan = executable.plan
     names, times = kernels(plan), Counter[str]()
@@ -144,8 +147,9 @@ def _dearest(executable: Any) -> Iterator[str]:
 
 
 def _weightiest(executable: Any, level: str) -> Iterator[str]:
-    from graphc.debug.decisions import decisions
-    from graphc.debug.ledger import weightiest
+    with IMPORTING:
+        from graphc.debug.decisions import decisions
+        from graphc.debug.ledger import weightiest
 
     decided = decisions(executable.graph, level, target=executable.target, lowered=False)
     lines = list(weightiest(decided, DEAREST))

@@ -24,6 +24,7 @@ from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.debug.profile.calls import Profiles
@@ -65,7 +66,8 @@ def profiled(
     options: Options, seconds: float,
 ) -> Profiles:  # fmt: skip
     """What `CompiledFunction.profile` gives."""
-    from graphc.debug.profile.calls import profile_calls
+    with IMPORTING:
+        from graphc.debug.profile.calls import profile_calls
 
     return profile_calls(traced_calls(function, arguments, keywords, options), seconds)
 
@@ -75,7 +77,8 @@ def verified(
     options: Options,
 ) -> Verifications:  # fmt: skip
     """What `CompiledFunction.verify` gives."""
-    from graphc.debug.verification.verifier import verify_calls
+    with IMPORTING:
+        from graphc.debug.verification.verifier import verify_calls
 
     return verify_calls(traced_calls(function, arguments, keywords, options))
 
@@ -85,7 +88,8 @@ def reported(
     options: Options, path: Any, seconds: float,
 ) -> None:  # fmt: skip
     """What `CompiledFunction.report` does."""
-    from graphc.debug.report.page import write_page
+    with IMPORTING:
+        from graphc.debug.report.page import write_page
 
     write_page(traced_calls(function, arguments, keywords, options), path, seconds)
 

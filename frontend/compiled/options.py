@@ -8,6 +8,7 @@ from typing import Any
 
 from frontend.tracing.size_rules import checked_names
 from graphc.runtime.processors import checked_threads
+from graphc.system import IMPORTING
 
 LEVELS = ("none", "exact", "relaxed")
 
@@ -46,6 +47,7 @@ class Options:
             return
         if not isinstance(self.target, str):
             raise TypeError(f"target must be a name or None, not {type(self.target).__name__}")
-        from graphc.codegen.target import running  # loads LLVM
+        with IMPORTING:
+            from graphc.codegen.target import running  # loads LLVM
 
         running(self.target)

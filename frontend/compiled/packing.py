@@ -30,6 +30,7 @@ from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.system import IMPORTING
 
 PATIENCE = 3
 """Calls one after the other that each found most packed bytes outdated, after which a function runs
@@ -327,9 +328,10 @@ def _split(
 def _split_now(
     graph: Graph, level: str, frozen: Sequence[int], last: int, target: str | None
 ) -> Any:
-    from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-    from graphc.codegen.target import running
-    from graphc.passes.pipelines import without_frozen
+    with IMPORTING:
+        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+        from graphc.codegen.target import running
+        from graphc.passes.pipelines import without_frozen
 
     return without_frozen(graph, level, frozen, last, preferred_layouts(running(target)))
 

@@ -36,11 +36,13 @@ from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeAnswers, SizeGuard
 from graphc.ir.types import TensorType
+from graphc.system import IMPORTING
 
 
 def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | None = None) -> Any:
     """An executable of a graph (replaceable in tests)."""
-    import graphc
+    with IMPORTING:
+        import graphc
 
     sized: dict[str, Any] = {"example": example} if example else {}
     compile = options.compiler or graphc.compile

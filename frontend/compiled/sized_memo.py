@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, answered_by
 from graphc.ir.symbols import symbols_of
+from graphc.system import IMPORTING
 
 T = TypeVar("T")
 
@@ -50,7 +51,8 @@ def remembered_at(
 ) -> tuple[T, tuple[SizeGuard, ...]]:  # fmt: skip
     """What `make` gives for a graph where `sizes` answer what it asks, and the guards of that; from
     disk where it was made before (graphc.runtime.program.remembered)."""
-    from graphc.runtime.program import remembered
+    with IMPORTING:
+        from graphc.runtime.program import remembered
 
     def noted() -> tuple[T, tuple[SizeGuard, ...]]:
         with answered_by(sizes) as answers:

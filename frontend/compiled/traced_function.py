@@ -28,6 +28,7 @@ from graphc.ir.dims import Extent
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard
+from graphc.system import IMPORTING
 
 # What backward raises that the forward alone need not.
 _IMPASSABLE = (DerivativeError, FreedError, ModifiedError)
@@ -164,8 +165,9 @@ class TracedFunction:
             return self.session.builder.snapshot([*named, *more], values, aliases)
 
     def _divided(self, sizes: Mapping[str, int]) -> tuple[GraphPair, tuple[SizeGuard, ...]]:
-        from graphc.autodiff.joint import Joint
-        from graphc.passes.pipelines import forward_and_backward
+        with IMPORTING:
+            from graphc.autodiff.joint import Joint
+            from graphc.passes.pipelines import forward_and_backward
 
         options = self.options
         try:

@@ -21,6 +21,7 @@ from frontend.tracing import tree
 from frontend.tracing.leaving import leaving
 from frontend.tracing.tracer import name_of, run_trace
 from graphc.ir.types import TensorType
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.debug.traced import ObjectRun, TracedCall, TracedObject, WayToRun
@@ -62,8 +63,9 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
     known = is_module or isinstance(obj, CompiledFunction) or inspect.isroutine(obj)
     if not known or inspect.isbuiltin(obj):
         return None
-    from frontend.compiled.inspection import OptimizerStates
-    from graphc.debug.traced import TracedObject
+    with IMPORTING:
+        from frontend.compiled.inspection import OptimizerStates
+        from graphc.debug.traced import TracedObject
 
     examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
     with OptimizerStates():
@@ -74,7 +76,8 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
 def _calls(
     obj: Any, arguments: Sequence[np.ndarray], level: str | None, threads: int | None
 ) -> list[TracedCall]:
-    from frontend.compiled.inspection import traced_calls
+    with IMPORTING:
+        from frontend.compiled.inspection import traced_calls
 
     function, options = obj, Options()
     if isinstance(obj, CompiledFunction):
@@ -85,7 +88,8 @@ def _calls(
 
 
 def _running(obj: Any, arguments: Sequence[np.ndarray], way: WayToRun) -> ObjectRun:
-    from frontend.compiled.object_runs import object_run
+    with IMPORTING:
+        from frontend.compiled.object_runs import object_run
 
     compiled = isinstance(obj, CompiledFunction)
     options = obj.options if compiled else Options()

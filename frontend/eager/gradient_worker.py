@@ -28,7 +28,7 @@ import numpy as np
 from frontend.eager.layouts import layout_of
 from graphc.ir.nodes import exact
 from graphc.ops.kinds.elementwise import Elementwise
-from graphc.system import after_fork
+from graphc.system import IMPORTING, after_fork
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -149,15 +149,17 @@ def _start_if_it_pays() -> None:
 
 
 def _worker_helps() -> bool:
-    from graphc.codegen.llvm.object_cache import user_cache
-    from graphc.codegen.program.compile_worker import worker_helps
+    with IMPORTING:
+        from graphc.codegen.llvm.object_cache import user_cache
+        from graphc.codegen.program.compile_worker import worker_helps
 
     return worker_helps() and user_cache() is not None
 
 
 def _feed() -> None:
     """Hand one op after the other to a worker until none comes."""
-    from graphc.codegen.program.compile_worker import start_worker
+    with IMPORTING:
+        from graphc.codegen.program.compile_worker import start_worker
 
     ended = threading.Event()
     try:

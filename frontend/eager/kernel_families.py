@@ -32,6 +32,7 @@ from graphc.ir.nodes import Graph, exact
 from graphc.ir.size_guards import SizeGuard, answered_by
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import Op, Types
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.runtime.executable import Executable
@@ -233,14 +234,16 @@ class Variant:
     def class_from(self) -> int:
         """The size from which its kernel is better lowered apart; 0 where one serves all. It is
         kept on disk, since to ask takes half a lowering."""
-        from graphc.runtime.program import remembered
+        with IMPORTING:
+            from graphc.runtime.program import remembered
 
         def asked() -> int:
-            from graphc.codegen.recipes.size_class import size_class
-            from graphc.codegen.target import running
-            from graphc.ir.instances import with_own_names
-            from graphc.schedule.bodies import BODY_NAME
-            from graphc.schedule.plan import KernelSpec
+            with IMPORTING:
+                from graphc.codegen.recipes.size_class import size_class
+                from graphc.codegen.target import running
+                from graphc.ir.instances import with_own_names
+                from graphc.schedule.bodies import BODY_NAME
+                from graphc.schedule.plan import KernelSpec
 
             # Named as a plan names its kernels, which will ask the same.
             body = replace(with_own_names(self.graph)[0], name=BODY_NAME)
@@ -252,7 +255,8 @@ class Variant:
     def refusal(self) -> str:
         """Why it cannot be compiled for open sizes; nothing where it can. On disk it is kept that
         it cannot, as kernels are kept: else each process would try anew."""
-        from graphc.runtime.program import remembered
+        with IMPORTING:
+            from graphc.runtime.program import remembered
 
         def tried() -> str:
             try:
@@ -265,9 +269,10 @@ class Variant:
 
     def at(self, sizes: dict[str, int], shown: Shown | None = None) -> Executable:
         """What runs it at these sizes."""
-        from graphc.codegen.target import running
-        from graphc.runtime.executable import Executable
-        from graphc.runtime.program import program_at
+        with IMPORTING:
+            from graphc.codegen.target import running
+            from graphc.runtime.executable import Executable
+            from graphc.runtime.program import program_at
 
         sized = self._program(sizes)
         program = program_at(sized.program, sizes) if sizes else sized.program
@@ -282,7 +287,8 @@ class Variant:
         for sized in reversed(self.programs):
             if all([guard.holds(sizes) for guard in sized.program.guards]):
                 return sized
-        from graphc.runtime.compile import program_for  # not before it is needed: loads LLVM
+        with IMPORTING:
+            from graphc.runtime.compile import program_for  # not before it is needed: loads LLVM
 
         sized = program_for(self.graph, sizes)
         if "load" not in sized.timings:

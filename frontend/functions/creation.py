@@ -22,6 +22,7 @@ from frontend.tensors.sizes import is_open
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make, without_data
 from graphc.ir.types import DType, TensorType
+from graphc.system import IMPORTING
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_numpy",
@@ -122,7 +123,8 @@ def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
     if isinstance(obj, np.ndarray):
         return from_data(obj, copy=False)
     if hasattr(obj, "__dlpack__"):
-        from frontend.tensors.dlpack import from_dlpack
+        with IMPORTING:
+            from frontend.tensors.dlpack import from_dlpack
 
         return from_dlpack(obj)
     if isinstance(obj, bytes | bytearray | memoryview):

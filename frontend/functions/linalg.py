@@ -24,6 +24,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 # `frontend.trace` takes matrices too and comes here.
 __all__ = ["chain_matmul", "cross", "matrix_power"]
@@ -107,7 +108,8 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
             location=user_location(),
         )
     if n < 0:
-        from frontend.functions.linear_algebra.solving import inv
+        with IMPORTING:
+            from frontend.functions.linear_algebra.solving import inv
 
         return stored(matrix_power(inv(input), -n), out)
     if n == 0:
@@ -247,7 +249,8 @@ def matrix_norm(
 
 
 def _of_singular_values(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
-    from frontend.functions.linear_algebra.spectra import svdvals
+    with IMPORTING:
+        from frontend.functions.linear_algebra.spectra import svdvals
 
     values = svdvals(movedim(x, (row, column), (-2, -1)))
     if ord == "nuc" or (ord > 0 and not values.shape[-1]):  # of nothing: 0

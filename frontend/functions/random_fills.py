@@ -25,6 +25,7 @@ from graphc.ops import elementwise as e
 from graphc.ops.generate import random_uniform
 from graphc.ops.movement import broadcast
 from graphc.ops.scalar_functions import special
+from graphc.system import IMPORTING
 
 SMALL = 1 << 8
 """Elements of the kernel for biases; `block_of` says those of others."""
@@ -73,7 +74,8 @@ def _truncated(
 @functools.cache
 def _kernel(formula: Formula, draws: int, numbers: int, block: int) -> Any:
     """Native code: from the states of the draws and 0-d numbers to a block of elements."""
-    from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
+    with IMPORTING:
+        from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
 
     builder = GraphBuilder(formula.__name__.lstrip("_"))
     with builder.at(None):

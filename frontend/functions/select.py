@@ -27,6 +27,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import indexing, strided
 from graphc.ops import movement as m
 from graphc.ops.generate import iota
+from graphc.system import IMPORTING
 
 __all__ = [
     "as_strided", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "select",
@@ -227,7 +228,8 @@ def slice_scatter(
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All slices of `size` along a dimension, `step` apart, as a last dimension: a view. Raises
     RuntimeError where not one fits."""
-    from frontend.functions.reduce import dimension as counted
+    with IMPORTING:
+        from frontend.functions.reduce import dimension as counted
 
     for place, (name, number) in enumerate((("size", size), ("step", step)), 2):
         if isinstance(number, bool):

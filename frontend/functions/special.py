@@ -22,6 +22,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops.scalar_functions import special, trigonometric
+from graphc.system import IMPORTING
 
 __all__ = [
     "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",
@@ -159,7 +160,8 @@ def _greatest(kind: DType) -> float:
     """The greatest number of a float dtype."""
     if not kind.is_storage:
         return float(np.finfo(kind.numpy).max)
-    import ml_dtypes
+    with IMPORTING:
+        import ml_dtypes
 
     return float(ml_dtypes.finfo(kind.numpy).max)
 

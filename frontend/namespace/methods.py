@@ -47,6 +47,7 @@ from frontend.nn import functional
 from frontend.nn.functional import top_level_layers
 from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
+from graphc.system import IMPORTING
 
 FAMILIES = (
     unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
@@ -107,7 +108,8 @@ def _dlpack(
     copy: bool | None = None,
 ) -> Any:  # fmt: skip
     """A DLPack capsule over the tensor's memory: see `frontend.utils.dlpack`."""
-    from frontend.tensors.dlpack import exported  # few programs share tensors
+    with IMPORTING:
+        from frontend.tensors.dlpack import exported  # few programs share tensors
 
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     asked = {name: value for name, value in options.items() if value is not None}
@@ -123,7 +125,8 @@ NAMED = {
 
 def _init_subclass(cls: type, /, **options: Any) -> None:
     """A class derived from Tensor takes part in `__torch_function__`, from its definition on."""
-    from frontend.overrides.interception import register_subclass  # few programs derive classes
+    with IMPORTING:
+        from frontend.overrides.interception import register_subclass  # few programs derive classes
 
     super(Tensor, cls).__init_subclass__(**options)  # type: ignore[misc]  # it is one
     register_subclass(cls)

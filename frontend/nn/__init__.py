@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from frontend.nn import functional, init, modules, parameter, utils
 from frontend.nn.modules import *
 from frontend.nn.parameter import Buffer, Parameter
+from graphc.system import import_module
 
 # Imported when first asked for: `import frontend` stays fast.
 _MODULES = ("attention", "parallel")

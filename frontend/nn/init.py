@@ -17,6 +17,7 @@ from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -135,7 +136,8 @@ def trunc_normal_(
     """Numbers from N(mean, std²) within [a, b], by the inverse of the distribution function, in
     float64 where [a, b] is in a tail. Warns where the mean is far outside; raises as `uniform_` and
     `normal_` do."""
-    from frontend.functions.unary import erfinv
+    with IMPORTING:
+        from frontend.functions.unary import erfinv
 
     _require_float(tensor, "check_uniform_bounds")
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -161,7 +163,8 @@ def _tail_of_normal(
     tensor: Tensor, mean: float, std: float, bounds: tuple[float, float], generator: Any
 ) -> Tensor:
     """`trunc_normal_` where both bounds are on one side of the mean, by the lower tail."""
-    from frontend.special import ndtri
+    with IMPORTING:
+        from frontend.special import ndtri
 
     side = 1.0 if bounds[1] < mean else -1.0
     ends = (side * (bound - mean) / std / math.sqrt(2) for bound in bounds)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from frontend.functions.creation import empty
@@ -15,6 +14,7 @@ from frontend.tensors.tensor import (
     pickled_value,
     unpickled_value,
 )
+from graphc.system import import_module
 
 
 class Parameter(Tensor):

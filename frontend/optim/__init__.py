@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from frontend.optim.adam import Adam, AdamW
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
+from graphc.system import import_module
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {

@@ -20,7 +20,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -32,6 +31,7 @@ from frontend.overrides.protocol import (
     takes_over,
 )
 from frontend.tensors.tensor import Tensor
+from graphc.system import import_module
 
 FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.namespace.methods")
 """Where the functions come from that are intercepted."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from frontend.profiler.averages import FunctionEvent
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.debug.places import SourcePlace
@@ -48,9 +49,10 @@ class ClockedExecutable:
     """An executable behind a driver with clocks, and what its steps are called."""
 
     def __init__(self, executable: Any):
-        from graphc.debug.places import place_of_step, steps_with_plans
-        from graphc.runtime.step_clock import StepClock
-        from graphc.schedule.plan import Launch, kernels
+        with IMPORTING:
+            from graphc.debug.places import place_of_step, steps_with_plans
+            from graphc.runtime.step_clock import StepClock
+            from graphc.schedule.plan import Launch, kernels
 
         self.executable = executable  # kept, so that its id stays its own
         self.clock = StepClock(executable)

@@ -34,6 +34,7 @@ from frontend.serialization.torch_writer import PlannedFile
 from frontend.serialization.whole_modules import PICKLED
 from frontend.serialization.zip_archive import ByteSource
 from frontend.tensors.dtypes import device
+from graphc.system import IMPORTING
 
 __all__ = [
     "FORMAT", "PICKLED", "CheckpointError", "SourceChangeWarning", "add_safe_globals",
@@ -67,7 +68,8 @@ def save(
     thing to save. Raises CheckpointError, naming the key, for other objects that are no plain data;
     then nothing is written.
     """
-    from frontend.nn.modules.module import Module
+    with IMPORTING:
+        from frontend.nn.modules.module import Module
 
     if not _use_new_zipfile_serialization:
         raise CheckpointError("save: PyTorch's older format is read, but not written")

@@ -30,28 +30,47 @@ EPOCH = Epoch()
 
 class TraceLock:
     """While a thread traces, the tensors that it meets have no values. Compiled calls of other
-    threads wait until it is over. `traces` counts traces: who reads values reads them again where
-    one began meanwhile. `specializing` is held by a thread that makes a specialization, so that
-    none is made twice; `tracing` only while it traces, ahead of compiling."""
+    threads wait until it is over. `session` is its trace. `traces` counts traces: who reads values
+    reads them again where one began meanwhile. `specializing` is held by a thread that makes a
+    specialization, so that none is made twice; `tracing` only while it traces, ahead of compiling.
+    """
 
     def __init__(self) -> None:
         self.traces = 0
         self.tracing = threading.RLock()
         self.specializing = threading.RLock()
+        self.session: Any = None
+        self.thread = 0
 
-    def begin(self) -> None:
+    def begin(self, session: Any) -> None:
         self.tracing.acquire()
         self.traces += 1
+        self.thread, self.session = threading.get_ident(), session
 
     def end(self) -> None:
         """No longer hold it, if this thread does."""
+        if self.thread == threading.get_ident():
+            self.session = None
         with contextlib.suppress(RuntimeError):
             self.tracing.release()
 
+    def after_fork(self) -> None:
+        """In the child a thread that traced is not there, nor will its trace ever end: tensors and
+        containers are as before it. One that traced and forked goes on."""
+        session, thread = self.session, self.thread
+        traces = self.traces
+        self.__init__()  # type: ignore[misc]
+        if session is None:
+            return
+        if thread == threading.get_ident():
+            self.begin(session)
+        else:
+            session.abandon()
+            self.traces = traces + 1
+
 
 TRACE_LOCK = TraceLock()
-# The thread that traces is not there after a fork.
-after_fork(TRACE_LOCK.__init__)  # type: ignore[misc]
+after_fork(TRACE_LOCK.after_fork)
 
 
 def changed() -> None:

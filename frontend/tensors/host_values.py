@@ -12,6 +12,7 @@ from frontend.tensors.state import tracing
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
 from graphc.ir.size_guards import equal
+from graphc.system import IMPORTING
 
 MANY_ROWS = 256
 """Rows of a traced tensor that are iterated over without a word."""
@@ -132,7 +133,8 @@ class HostValues(Handle):
         return iter([self[i] for i in range(len(self))])
 
     def __repr__(self) -> str:
-        from frontend.tensors.printing import tensor_text
+        with IMPORTING:
+            from frontend.tensors.printing import tensor_text
 
         return tensor_text(self)
 

@@ -15,6 +15,7 @@ from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import INPUT, Graph, Location, Value
 from graphc.ir.types import TensorType
 from graphc.ops.composite import stop_gradient
+from graphc.system import IMPORTING
 
 Steps = list[tuple[Any, dict[str, Any]]]
 """Ops with their attributes, one behind the other."""
@@ -94,7 +95,8 @@ class Builder(GraphBuilder):
         """What a variable is that depends on no inputs but the given ones; None for any other."""
         if self.inputs_of(var) - {each.value.node for each, _ in known}:
             return None
-        from graphc.ops.interpreter import run
+        with IMPORTING:
+            from graphc.ops.interpreter import run
 
         named = [(f"x{i}", each) for i, (each, _) in enumerate(known)]
         (value,) = run(self.snapshot(named, [var]), *[array for _, array in known])

@@ -127,7 +127,7 @@ class Session(Mutations):
         return bool(self.example)
 
     def __enter__(self) -> Session:
-        TRACE_LOCK.begin()
+        TRACE_LOCK.begin(self)
         self.inside = True
         swap_mode(self)
         self.errors = []
@@ -145,11 +145,7 @@ class Session(Mutations):
     def leave(self) -> None:
         """Give all tensors the state they have outside. What was done is not done again."""
         if self.inside:  # an interrupt may come where the session is suspended
-            self.numbers.places.leave()
-            self.attributes.restore()
-            self.hooks.remove()
-            for captured in self.captured.values():
-                have_state(captured.tensor, captured.state_outside)
+            self._lay_back()
             if self.answers is not None:
                 answer_with(None)
             note_errors(None)
@@ -162,6 +158,20 @@ class Session(Mutations):
         self.errors, self.outermost = [], None
         if self.answers is not None:
             self.answers.told_apart = []
+
+    def _lay_back(self) -> None:
+        self.numbers.places.leave()
+        self.attributes.restore()
+        self.hooks.remove()
+        for captured in self.captured.values():
+            have_state(captured.tensor, captured.state_outside)
+
+    def abandon(self) -> None:
+        """The thread of this trace is not there any more: in a forked child. All is as where a
+        trace fails; what belongs to that thread has gone with it."""
+        if self.inside:
+            self._lay_back()
+        self.put_back()
 
     # -- inputs ------------------------------------------------------------------------------
 

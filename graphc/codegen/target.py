@@ -14,6 +14,7 @@ from pathlib import Path
 from graphc.config import target_name
 from graphc.errors import TargetError
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ def _lacking(target: Target) -> str:
         return f"it is {own}, not {machine}"
     if not target.needs:
         return ""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     features = binding.get_host_cpu_features()
     missing = [name for name in target.needs if not features.get(name)]
@@ -116,7 +118,8 @@ def _lacking(target: Target) -> str:
 @functools.cache
 def host() -> Target:
     """This processor, with the widest vectors it has."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     features = binding.get_host_cpu_features()
     # By feature, not by name: virtual machines hide features of the processor they report.
@@ -142,7 +145,8 @@ def host() -> Target:
 
 def llvm_version() -> str:
     """The version of LLVM that makes native code."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     return ".".join(map(str, binding.llvm_version_info))
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.types import TensorType
+from graphc.system import IMPORTING
 
 K = TypeVar("K", bound=Hashable)
 
@@ -139,7 +140,8 @@ def cheapest_cut(
     """The values of `early` nodes to keep, so that what is `read` is kept or can be computed again
     from what is: a minimum cut. To compute a node again costs its `work` (infinite: it cannot be),
     to keep a value its `price`. Constants and what is not early are there anyway."""
-    import networkx
+    with IMPORTING:
+        import networkx
 
     network = networkx.DiGraph()
     network.add_nodes_from(("source", "sink"))

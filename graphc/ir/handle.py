@@ -18,6 +18,7 @@ from graphc.ir.dims import Dim
 from graphc.ir.registry import OpDefinition, lookup
 from graphc.ir.size_floats import SizeFloat
 from graphc.ir.types import DType, Shape, TensorType, broadcast_shapes
+from graphc.system import IMPORTING
 
 
 class Context(Protocol):
@@ -107,7 +108,8 @@ def binary(name: str, left: Any, right: Any) -> Any:
     try:
         operands = aligned(left, right)
     except ShapeError as error:
-        from graphc.ir.builder import user_location
+        with IMPORTING:
+            from graphc.ir.builder import user_location
 
         raise ShapeError(
             f"{name} of {left.tensor_type} and {right.tensor_type}: {error}",

@@ -16,6 +16,7 @@ import numpy as np
 
 from graphc.ir.dims import Dim
 from graphc.ir.types import DType, TensorType
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     import networkx
@@ -208,7 +209,8 @@ class Graph:
         """The networkx view of all nodes, or of those `among` them: nodes are ids (attribute
         `node`), an edge per operand, keyed (operand position, result index), so that `mul(x, x)`
         keeps both of its edges."""
-        import networkx
+        with IMPORTING:
+            import networkx
 
         identities = range(len(self.nodes)) if among is None else sorted(among)
         view = networkx.MultiDiGraph(name=self.name)
@@ -221,6 +223,7 @@ class Graph:
         return view
 
     def __str__(self) -> str:
-        from graphc.ir.printer import print_graph
+        with IMPORTING:
+            from graphc.ir.printer import print_graph
 
         return print_graph(self)

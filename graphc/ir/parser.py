@@ -22,6 +22,7 @@ from graphc.ir.nodes import Attribute, Constant, Graph, Location
 from graphc.ir.registry import lookup
 from graphc.ir.size_grammar import SizeGrammar
 from graphc.ir.types import DType, TensorType
+from graphc.system import IMPORTING
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
@@ -176,7 +177,8 @@ class _Parser(SizeGrammar):
             if not self.peek("}"):
                 self.expect(",")
         graph: Graph = builder.finish(*outputs, aliases=aliases)
-        from graphc.ir.verifier import verify
+        with IMPORTING:
+            from graphc.ir.verifier import verify
 
         self._guarded(position, verify, graph)
         self._sizes = outside

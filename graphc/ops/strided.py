@@ -13,6 +13,7 @@ from graphc.ops.kinds.movement import Case, Movement
 from graphc.ops.kinds.op import Array, Types
 from graphc.ops.movement import inverse_permutation, rest_of, transpose
 from graphc.ops.windows import unwindows
+from graphc.system import IMPORTING
 
 Index = tuple[Any, ...]
 
@@ -160,7 +161,8 @@ def _slide_view(x: Array, *, axis: int, size: int, step: int) -> Array:
 
 
 def _slide_vjp(g: Any, out: Any, x: Any, *, axis: int, size: int, step: int) -> tuple[Any]:
-    from graphc.ops.reduce import sum
+    with IMPORTING:
+        from graphc.ops.reduce import sum
 
     if not size:
         return (broadcast_to(lift(0, g), x.shape),)

@@ -20,6 +20,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import Cond, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
 from graphc.passes.split_frozen import depending_on, frontier_of
+from graphc.system import IMPORTING
 
 
 def simplify_regions(graph: Graph) -> Graph:
@@ -209,7 +210,8 @@ def _hoisted(node: Node, draft: Draft) -> Node:
 
 def _widened(region: Graph, values: list[Value], body: Graph) -> Graph:
     """A region that takes, and ignores, further inputs."""
-    from graphc.ir.builder import rebuilt
+    with IMPORTING:
+        from graphc.ir.builder import rebuilt
 
     builder, inputs = rebuilt(region)
     for number, value in enumerate(values):

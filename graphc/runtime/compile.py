@@ -23,6 +23,7 @@ from graphc.runtime.pool import chosen_threads
 from graphc.runtime.program import keep, kept, program_key, program_of
 from graphc.runtime.sized_executable import SizedExecutable, SizedProgram
 from graphc.schedule.memory import check_limit
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.passes.recorder import Recorder
@@ -117,12 +118,14 @@ def _program(
         if stored is not None:
             return SizedProgram(*stored, {"load": time.perf_counter() - started})
     # Imported here, as what follows: a graph that was compiled before needs none of it.
-    from graphc.codegen.program.compile_worker import worker_started_early
+    with IMPORTING:
+        from graphc.codegen.program.compile_worker import worker_started_early
 
     with _uncollected(), worker_started_early(len(graph.nodes)):
-        from graphc.codegen.program.link import link
-        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-        from graphc.schedule.build import plan_graph
+        with IMPORTING:
+            from graphc.codegen.program.link import link
+            from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+            from graphc.schedule.build import plan_graph
 
         preferred = preferred_layouts(options.target) if options.layouts else None
         optimised, plan = plan_graph(

@@ -30,6 +30,7 @@ from graphc.runtime.pool import CELL, ensure
 from graphc.runtime.program import Details, Program
 from graphc.schedule.memory import summary
 from graphc.schedule.plan import Plan
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     pass
@@ -111,7 +112,8 @@ class Executable:
 
     def explain_layouts(self) -> list[str]:
         """One line for each matrix that is stored as the products that read it like it."""
-        from graphc.passes.layouts import described
+        with IMPORTING:
+            from graphc.passes.layouts import described
 
         return described(self.optimised)
 

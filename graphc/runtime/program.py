@@ -28,7 +28,7 @@ from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import granted
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
-from graphc.system import source_digest
+from graphc.system import IMPORTING, source_digest
 
 Details = Callable[[], tuple[Graph, Plan]]
 
@@ -99,7 +99,8 @@ def _check_at(check: Check, sizes: Mapping[str, int]) -> Check:
 def program_key(graph: Graph, target: Target, *options: Any) -> str:
     """The name of a graph's program: equal ones compile to the same, down to source lines
     of the same files."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     places = sorted({node.location.path for node in graph.nodes if node.location})
     facts = (

@@ -14,6 +14,7 @@ from frontend.nn.functional.linear import linear
 from frontend.nn.functional.loss import cross_entropy
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 __all__ = ["linear_cross_entropy"]
 
@@ -91,7 +92,8 @@ def _in_pieces(
 ) -> Tensor:  # fmt: skip
     """The loss as a sum over pieces of `chunk` rows, whose scores are computed again in
     backward."""
-    from frontend.utils.checkpoint import checkpoint  # its imports are not needed without
+    with IMPORTING:
+        from frontend.utils.checkpoint import checkpoint  # its imports are not needed without
 
     rows = input if input.dim() == 2 else input.unsqueeze(0)
     labels = target if input.dim() == 2 else target.unsqueeze(0)

@@ -11,6 +11,7 @@ from frontend.functions.creation import arange, empty, full, ones_like, zeros
 from frontend.nn import functional as F
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
+from graphc.system import IMPORTING
 
 __all__ = [
     "affine_grid_generator", "embedding_bag", "embedding_renorm_", "grid_sampler",
@@ -123,7 +124,8 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def _positions(weight: Tensor) -> Tensor:
-    from frontend.functions.ranges import arange
+    with IMPORTING:
+        from frontend.functions.ranges import arange
 
     return arange(weight.shape[0])
 

@@ -2,7 +2,6 @@
 
 # ruff: noqa: F403
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from frontend.nn.modules.activation import *
@@ -31,6 +30,7 @@ from frontend.nn.modules.rnn_cells import *
 from frontend.nn.modules.sparse import *
 from frontend.nn.modules.transformer import *
 from frontend.nn.modules.upsampling import *
+from graphc.system import import_module as _import_module
 
 _FILES = {
     "frontend.nn.modules.adaptive_softmax": "AdaptiveLogSoftmaxWithLoss",

@@ -9,6 +9,7 @@ from frontend.tensors.dtypes import TORCH_NAMES, as_dtype, device, memory_format
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 
 class Conversion:
@@ -91,7 +92,8 @@ class Conversion:
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """New memory for parameters and buffers, its content undefined."""
-        from frontend.functions.creation import empty_like
+        with IMPORTING:
+            from frontend.functions.creation import empty_like
 
         place = device
         return self._apply(lambda x: empty_like(x, device=place), recurse)

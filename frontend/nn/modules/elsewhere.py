@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
+
+from graphc.system import import_module
 
 
 def elsewhere(module: str, *others: str) -> Callable[[str], Any]:

@@ -35,6 +35,7 @@ from frontend.nn.parameter import Buffer, Parameter
 from frontend.tensors.epoch import HookRegistry, Registry, changed
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
+from graphc.system import IMPORTING
 
 __all__ = ["Module"]
 
@@ -105,7 +106,8 @@ class Module(Tree, Conversion, StateDict, Hooks):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let calls of this module run compiled from now on: `frontend.compile`, which takes the
         arguments, in place. Copies and pickles are not compiled."""
-        from frontend.compiled.compiler import compile
+        with IMPORTING:
+            from frontend.compiled.compiler import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 

@@ -19,6 +19,7 @@ from frontend.tensors.dtypes import TORCH_NAMES
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
+from graphc.system import IMPORTING
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU"]
 __getattr__ = elsewhere(__name__, "rnn_cells")
@@ -189,7 +190,8 @@ class RNNBase(Module):
 
     def _forward_packed(self, packed: Any, hx: Any) -> Any:
         """Sequences of several lengths, sorted, their time steps behind each other."""
-        from frontend.nn.utils.rnn import PackedSequence
+        with IMPORTING:
+            from frontend.nn.utils.rnn import PackedSequence
 
         if not isinstance(packed, PackedSequence):
             raise TypeError(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NoReturn
 
 from frontend.distributed import raising
 from frontend.nn.modules.module import Module
+from graphc.system import import_module
 
 __all__ = [
     "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply",

@@ -5,7 +5,6 @@ several lengths (`rnn`), and weights that are computed (`parametrize`)."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from frontend.nn.utils import clip_grad, convert_parameters, rnn
@@ -15,6 +14,7 @@ from frontend.nn.utils.convert_parameters import *
 # Not when first asked for: these functions have the names of their modules.
 from frontend.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from frontend.nn.utils.weight_norm import remove_weight_norm, weight_norm
+from graphc.system import import_module
 
 __all__ = [
     *clip_grad.__all__, *convert_parameters.__all__, "remove_spectral_norm", "remove_weight_norm",

@@ -12,6 +12,7 @@ from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataset import IterableDataset
 from frontend.utils.data.fetch import Ended, OfItems, OfStream
 from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from graphc.system import IMPORTING
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
@@ -134,7 +135,8 @@ class DataLoader:
         return OfItems(self.collate_fn, self._single)
 
     def _through_workers(self, seed: int) -> Iterator[Any]:
-        from frontend.utils.data.pool import Fetched, Workers
+        with IMPORTING:
+            from frontend.utils.data.pool import Fetched, Workers
 
         assert self.prefetch_factor is not None
         workers = self._workers
@@ -178,7 +180,8 @@ def _check_context(workers: int, context: Any) -> None:
             "multiprocessing_context can only be used with multi-process loading (num_workers > "
             f"0), but got num_workers={workers}"
         )
-    from frontend.utils.data.pool import context_of
+    with IMPORTING:
+        from frontend.utils.data.pool import context_of
 
     context_of(context)
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from frontend.tensors.tensor import Tensor, from_data
 from frontend.utils.data.dataset import Dataset
+from graphc.system import IMPORTING
 
 _ELEMENTS = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
@@ -152,7 +153,8 @@ class KMNIST(MNIST):
 def _image(pixels: np.ndarray) -> Any:
     """A PIL image where Pillow is installed, else the array."""
     try:
-        from PIL import Image  # type: ignore[import-not-found, unused-ignore]
+        with IMPORTING:
+            from PIL import Image  # type: ignore[import-not-found, unused-ignore]
     except ModuleNotFoundError:
         return pixels
     return Image.fromarray(pixels, mode="L")

@@ -36,6 +36,7 @@ from graphc.codegen.loop_ir.arguments import buffer_lengths
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import Target, running
 from graphc.ir.dims import evaluate
+from graphc.system import IMPORTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,8 @@ def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
 
 
 def _facts(modules: Sequence[str], target: Target) -> dict[str, Any]:
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     return {
         "code": hashlib.sha256("\n".join(modules).encode()).hexdigest()[:32],

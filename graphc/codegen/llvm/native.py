@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from graphc.codegen.target import Target, host, running
 from graphc.errors import LoweringError
-from graphc.system import after_fork
+from graphc.system import IMPORTING, forks_wait_for
 
 CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
@@ -46,8 +46,8 @@ class ObjectStore(Protocol):
 
 
 LOCK = threading.RLock()
-# A thread that compiles while another forks would leave it locked in the child.
-after_fork(LOCK._at_fork_reinit)  # type: ignore[attr-defined]
+# A fork in the middle of what LLVM does would leave its state half changed in the child.
+forks_wait_for(LOCK)
 OBJECTS: dict[str, bytes] = {}
 """Object code of kernels by symbol."""
 _addresses: dict[str, int] = {}
@@ -107,7 +107,8 @@ def load(objects: Mapping[str, bytes], symbols: Mapping[str, int] | None = None)
     give a driver loaded this way a name with the hash of its text. Loaded code stays for the life
     of the process.
     """
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     with LOCK:
         missing = [symbol for symbol in objects if symbol not in _addresses]
@@ -153,7 +154,8 @@ def compile_driver(
 
 def load_driver(driver: DriverCode, symbols: Mapping[str, int]) -> int:
     """The address of a driver's function, where `symbols` are the addresses of what it calls."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     with LOCK:
         builder = binding.JITLibraryBuilder().add_current_process().add_object_img(driver.object)
@@ -174,7 +176,8 @@ def driver_code(address: int) -> DriverCode:
 
 def code_bytes(symbol: str) -> int:
     """Bytes of machine code of a kernel that was loaded."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     with LOCK:
         parts = [binding.ObjectFileRef.from_data(part) for part in pieces(OBJECTS[symbol])]
@@ -184,7 +187,8 @@ def code_bytes(symbol: str) -> int:
 def _driver_code(
     text: str, entry: str, target: Target, store: ObjectStore | None, level: int
 ) -> bytes:
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     facts = {
         "code": hashlib.sha256(text.encode()).hexdigest()[:32],
@@ -204,7 +208,8 @@ def _driver_code(
 
 def machine_of(target: Target, level: int = CODEGEN_LEVEL) -> Any:
     """LLVM's target machine, kept: making one is as slow as compiling a small kernel."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     known = _machines.get((target.key, level))
     if known is not None:
@@ -219,7 +224,8 @@ def machine_of(target: Target, level: int = CODEGEN_LEVEL) -> Any:
 
 
 def _lljit() -> Any:
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     if not _engine:
         binding.initialize_native_target()
@@ -229,7 +235,8 @@ def _lljit() -> Any:
 
 
 def _module(text: str, machine: Any, timings: dict[str, float]) -> Any:
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     started = time.perf_counter()
     try:

@@ -36,6 +36,7 @@ from graphc.codegen.loop_ir.opcodes import (
 )
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
+from graphc.system import IMPORTING
 
 __all__ = [
     "Access", "Barrier", "Block", "Buffer", "For", "VectorGather", "If", "Index", "Kernel",
@@ -262,7 +263,8 @@ class Kernel:
     """The sizes of the call, in the order of its table of dims."""
 
     def __str__(self) -> str:
-        from graphc.codegen.loop_ir.printer import print_kernel
+        with IMPORTING:
+            from graphc.codegen.loop_ir.printer import print_kernel
 
         return print_kernel(self)
 

@@ -27,7 +27,7 @@ from graphc.codegen.program.compiled_spec import CompiledSpec
 from graphc.codegen.target import Target
 from graphc.config import compile_processes
 from graphc.schedule.plan import KernelSpec
-from graphc.system import processors
+from graphc.system import after_fork, processors
 
 MANY = 12
 """Kernels from which a worker pays: it takes some tenths of a second to start."""
@@ -39,6 +39,7 @@ _log = logging.getLogger("graphc.compile")
 
 _early_workers: list[subprocess.Popen[bytes]] = []
 """Workers started early that have no work yet."""
+after_fork(_early_workers.clear)  # they work for the parent
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from graphc.ir.extent_text import parse_extent
 from graphc.ir.printer import print_graph
 from graphc.ir.symbols import symbols_of
 from graphc.schedule.plan import KernelSpec
-from graphc.system import source_digest
+from graphc.system import IMPORTING, source_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ def compiled_spec(spec: KernelSpec, target: Target, timings: dict[str, float]) -
 
 def spec_key(spec: KernelSpec, target: Target) -> str:
     """The name of a kernel's entry: equal ones are lowered to the same code."""
-    from llvmlite import binding
+    with IMPORTING:
+        from llvmlite import binding
 
     text = print_graph(spec.body, locations=False)
     facts = (source_digest(), binding.llvm_version_info, LEVELS, target, spec.recipe, text)

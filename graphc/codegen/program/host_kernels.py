@@ -26,7 +26,7 @@ from graphc.ir.printer import print_graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.schedule.plan import KernelSpec
-from graphc.system import after_fork
+from graphc.system import IMPORTING, after_fork
 
 Array = np.ndarray[Any, Any]
 
@@ -121,7 +121,8 @@ def _over(address: int | None, type: TensorType) -> Array:
 
 
 def _compute(body: Graph, arrays: list[Array], written: list[Array]) -> None:
-    from graphc.ops.interpreter import evaluate
+    with IMPORTING:
+        from graphc.ops.interpreter import evaluate
 
     results = evaluate(body, tuple(arrays[: len(arrays) - len(written)]), reference=False)
     for place, result in zip(written, results, strict=True):

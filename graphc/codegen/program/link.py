@@ -30,6 +30,7 @@ from graphc.ir.instances import substitute
 from graphc.schedule.instances import plan_at
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 from graphc.schedule.threads import Schedule, one_thread, schedule, spread, work_of
+from graphc.system import IMPORTING
 
 # Equal kernels are lowered and compiled once per process: a memo of a pure function.
 _native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
@@ -160,6 +161,7 @@ def _scheduled(
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:
     """The loops of each distinct kernel that has some, in order of first use, named as in the
     plan's text."""
-    from graphc.schedule.plan import kernels
+    with IMPORTING:
+        from graphc.schedule.plan import kernels
 
     return [lower(spec, target, name) for spec, name in kernels(plan).items() if spec.has_loops]

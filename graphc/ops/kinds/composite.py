@@ -10,6 +10,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import memo_of
 from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
+from graphc.system import IMPORTING
 
 DEFINITIONS = 1024
 """How many definitions of a composite are kept: there is one for each of its sizes."""
@@ -69,13 +70,15 @@ class Composite(Op):
         return tuple(self.definition(types, attributes).output_types)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        from graphc.ops.interpreter import evaluate
+        with IMPORTING:
+            from graphc.ops.interpreter import evaluate
 
         types = tuple(TensorType.of(array) for array in arrays)
         return evaluate(self.definition(types, attributes), arrays, reference=False)
 
     def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
-        from graphc.ops.interpreter import evaluate
+        with IMPORTING:
+            from graphc.ops.interpreter import evaluate
 
         types = tuple(TensorType.of(array) for array in arrays)
         return evaluate(self.definition(types, attributes), arrays, reference=True)

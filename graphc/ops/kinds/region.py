@@ -17,6 +17,7 @@ from graphc.ir.dims import Dim
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
+from graphc.system import IMPORTING
 
 GRADIENT_RULES: dict[str, Callable[..., Any]] = {}
 """Gradient rules of region ops by name. They derive gradients of graphs, which `graphc.autodiff`
@@ -90,7 +91,8 @@ def _listed(types: Sequence[TensorType]) -> str:
 
 
 def _runner(*, reference: bool) -> Callable[[Graph, Sequence[Any]], Arrays]:
-    from graphc.ops.interpreter import evaluate
+    with IMPORTING:
+        from graphc.ops.interpreter import evaluate
 
     return lambda region, arrays: evaluate(region, tuple(arrays), reference=reference)
 
