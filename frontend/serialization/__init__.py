@@ -98,10 +98,11 @@ def load(
     `map_location` can only name the CPU (a device, a text, a dict of them, or a function, which is
     not called). `mmap=True`, for a path, leaves the elements on disk until they are touched; what
     is written to them stays in memory. A whole module is read where its classes are allowed
-    (`safe_globals`). `weights_only=False` reads any, and so runs code of the file: only for files
-    you trust. Raises CheckpointError, naming the file, where it is
-    truncated, damaged, names anything but plain data, or is none of ours; OSError where it cannot
-    be read.
+    (`safe_globals`). `weights_only=False` reads any, and so runs code of the file, and does not
+    bound the memory and time that other files take: only for files you trust. Raises
+    CheckpointError, naming the file, where it is truncated, damaged, names anything but plain data,
+    takes more than is in proportion to its size, or is none of ours; OSError where it cannot be
+    read.
     """
     _check_location(map_location)
     if hasattr(f, "read"):
@@ -114,17 +115,18 @@ def load(
 
 def _load(source: ByteSource, name: str, weights_only: bool | None, mmap: bool) -> Any:
     start = source.read(0, min(source.size, 64))
+    trusted = weights_only is False
     try:
         if start.startswith(PICKLED):
             return whole_modules.read(source.read(0, source.size), name, weights_only)
         if start.startswith(torch_files.ZIP):
-            return torch_files.read(source, mmap)
+            return torch_files.read(source, mmap, trusted)
         if mmap:
             raise RuntimeError("mmap=True reads PyTorch's zip format only")
         data = source.read(0, source.size)
         if torch_files.is_legacy(start):
-            return torch_files.read_legacy(data)
-        return checkpoint.read(data)
+            return torch_files.read_legacy(data, trusted)
+        return checkpoint.read(data, trusted)
     except CheckpointError:
         raise
     except _DAMAGED as error:

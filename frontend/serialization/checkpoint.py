@@ -27,22 +27,24 @@ import numpy as np
 import safetensors
 
 from frontend.nn.parameter import Parameter
+from frontend.serialization.budget import Budget, without_bounds
+from frontend.serialization.pickle_machine import put_items
 from frontend.serialization.storages import with_plain_bools
-from frontend.serialization.structure import checked_key
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 
 FORMAT = "graphc.checkpoint.1"
+_BYTES_OF_JSON = 24  # that a byte of it takes as objects
 # A safetensors file names element types as we do, in capitals: "F32", "I64", "BOOL".
 _TYPES = {dtype.value.upper(): dtype for dtype in DType}
 _DICTS: dict[str, type] = {"dict": dict, "OrderedDict": OrderedDict}
 _LISTS: dict[str, Callable[..., Any]] = {"list": list, "tuple": tuple}
 
 
-def read(data: bytes) -> Any:
+def read(data: bytes, trusted: bool = False) -> Any:
     """The object in the bytes of a checkpoint. Raises ValueError and the like where they hold
     none; nothing is kept of what was read by then."""
-    return _Reader(data).read()
+    return _Reader(data, without_bounds() if trusted else Budget(len(data), 0)).read()
 
 
 def array_of(stored: dict[str, Any], name: str) -> np.ndarray:
@@ -58,9 +60,12 @@ def array_of(stored: dict[str, Any], name: str) -> np.ndarray:
 class _Reader:
     """Turns the bytes of a file into the object."""
 
-    def __init__(self, data: bytes):
-        self.stored = dict(safetensors.deserialize(data))
+    def __init__(self, data: bytes, budget: Budget):
         size = int.from_bytes(data[:8], "little")
+        budget.program(min(size, len(data)))
+        budget.spend(2 * size, _BYTES_OF_JSON * size)
+        self.budget = budget
+        self.stored = dict(safetensors.deserialize(data))
         metadata = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
         if metadata.get("format") != FORMAT:
             name = metadata.get("format")
@@ -78,9 +83,8 @@ class _Reader:
             return node if not isinstance(node, dict) else _unknown(node)
         match node:
             case [("dict" | "OrderedDict") as kind, [*items]]:
-                return _DICTS[kind](
-                    (checked_key(_key(key)), self.object(item)) for key, item in items
-                )
+                pairs = [part for key, item in items for part in (_key(key), self.object(item))]
+                return put_items(_DICTS[kind](), pairs, self.budget)
             case [("list" | "tuple") as kind, [*items]]:
                 return _LISTS[kind](self.object(item) for item in items)
             case ["float", _]:

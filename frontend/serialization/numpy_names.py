@@ -54,7 +54,9 @@ def _contents(shape: Any, dtype: Any, data: Any, order: Any) -> np.ndarray:
         raise Refused("a NumPy array of a strange shape")
     if math.prod(shape) * dtype.itemsize != len(data):
         raise Refused("a NumPy array whose bytes are not as many as its shape says")
-    array = np.frombuffer(bytearray(data), dtype) if data else np.empty(math.prod(shape), dtype)
+    if not dtype.itemsize and math.prod(shape) > 1:
+        raise Refused("a NumPy array of elements without bytes")
+    array = np.frombuffer(bytearray(data), dtype) if data else np.zeros(math.prod(shape), dtype)
     return with_plain_bools(array).reshape(shape, order=order)
 
 

@@ -7,26 +7,31 @@ A pickle is a program for a machine with a stack. Python's runs any function it 
 attribute of anything (BUILD). This one knows no attributes: REDUCE calls a `Call` of the table and
 nothing else, BUILD hands state to `set_state`, which decides by the object, and the opcodes
 that make objects in other ways (INST, OBJ, EXT and the like) are errors. What the user `allowed` by
-name is called by REDUCE too, and made by NEWOBJ, which is an error otherwise. Its work is in
-proportion to the length of the pickle: no opcode reserves what its argument declares, keys that
-take long to hash or are made to collide are refused.
+name is called by REDUCE too, and made by NEWOBJ, which is an error otherwise. All of it is paid for
+from the budget of the file (budget.py): opcodes, what containers grow by, what functions are given
+and what they make; no opcode reserves what its argument declares.
 """
 
 from __future__ import annotations
 
 import io
 import pickletools
+import sys
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
-from frontend.serialization.structure import checked_key
 from frontend.tensors.epoch import HookRegistry, Registry
 
 _DICTS = (dict, OrderedDict, defaultdict, Counter, Registry, HookRegistry)
 _MARK = object()
+_PAID_AT_ONCE = 1024  # opcodes
+_SKIPPED = 1024  # places of the memo
+_TRACKED = 16  # bytes that the garbage collector has before a container
 
 _LITERALS = {
     "INT", "LONG", "LONG1", "BININT", "BININT1", "BININT2", "FLOAT", "BINFLOAT", "UNICODE",
@@ -43,10 +48,12 @@ _GET = {"GET", "BINGET", "LONG_BINGET"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function that pickles may call under `name`."""
+    """A function that pickles may call under `name`. One that is `budgeted` puts keys into dicts or
+    sets, and takes the budget that pays for them as its first argument."""
 
     name: str
     function: Callable[..., Any]
+    budgeted: bool = False
 
 
 class PickleMachine:
@@ -57,21 +64,30 @@ class PickleMachine:
         table: Mapping[str, Any],
         persistent: Callable[[Any], Any],
         set_state: Callable[[Any, Any], None],
+        budget: Budget,
         allowed: Iterable[Any] = (),
     ):
         self.table = table
         self.allowed = list(allowed)
         self.persistent = persistent
         self.set_state = set_state
+        self.budget = budget
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: list[Any] = []
 
     def run(self, stream: io.BytesIO) -> Any:
         """The object of the pickle that begins where `stream` stands, which then stands behind it.
         Raises Refused, ValueError, IndexError and the like."""
-        self.stack, self.memo = [], {}
-        for opcode, argument, _ in pickletools.genops(stream):
-            self._step(opcode.name, argument)
+        self.stack, self.memo = [], []
+        operations = pickletools.genops(stream)
+        held, position = 0, -1
+        while stream.tell() != position:
+            position = stream.tell()
+            grown = sys.getsizeof(self.stack) + sys.getsizeof(self.memo) - held
+            held += max(0, grown)
+            self.budget.spend(_PAID_AT_ONCE, max(0, grown))
+            for opcode, argument, _ in islice(operations, _PAID_AT_ONCE):
+                self._step(opcode.name, argument)
         return self._pop()
 
     def _step(self, name: str, argument: Any) -> None:
@@ -80,14 +96,14 @@ class PickleMachine:
         elif name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name])
         elif name in _EMPTY:
-            self.stack.append(_EMPTY[name]())
+            self._put(_EMPTY[name]())
         elif name in _PUT:
-            self.memo[argument] = self._top()
+            self._remember(argument)
         elif name in _GET:
-            self.stack.append(self.memo[argument])
+            self.stack.append(self._remembered(argument))
         elif name in _TUPLES:
             items = [self._pop() for _ in range(_TUPLES[name])]
-            self.stack.append(tuple(reversed(items)))
+            self._put(tuple(reversed(items)))
         elif name in _TEXTS_OF_PYTHON_2:
             self.stack.append(argument.encode("latin-1").decode("utf-8"))
         elif name not in ("PROTO", "FRAME", "STOP"):
@@ -98,7 +114,7 @@ class PickleMachine:
             case "MARK":
                 self.stack.append(_MARK)
             case "MEMOIZE":
-                self.memo[len(self.memo)] = self._top()
+                self._remember(len(self.memo))
             case "POP":
                 self.stack.pop()
             case "POP_MARK":
@@ -109,13 +125,13 @@ class PickleMachine:
                 self._collect(name, self._marked())
             case "APPEND" | "APPENDS":
                 items = self._marked() if name == "APPENDS" else [self._pop()]
-                self._target(list).extend(items)
+                self._grow(list.extend, self._target(list), items)
             case "SETITEM" | "SETITEMS":
                 items = self._marked() if name == "SETITEMS" else [self._pop(), self._pop()][::-1]
-                put_items(self._target(*_DICTS), items)
+                self._grow(self._put_items, self._target(*_DICTS), items)
             case "ADDITEMS":
-                items = [checked_key(item) for item in self._marked()]
-                self._target(set).update(items)
+                items = self._marked()
+                self._grow(self._put_members, self._target(set), items)
             case "GLOBAL":
                 self._name(argument.replace(" ", ".", 1))
             case "STACK_GLOBAL":
@@ -129,21 +145,53 @@ class PickleMachine:
                 self._make()
             case "BUILD":
                 state = self._pop()
+                self.budget.pay_for_arguments((state,))
                 self.set_state(self._top(), state)
+                self.budget.pay_for_result(self._top())
             case "BINPERSID":
-                self.stack.append(self.persistent(self._pop()))
+                identity = self._pop()
+                self.budget.pay_for_arguments((identity,))
+                self.stack.append(self.persistent(identity))
             case _:
                 raise Refused(f"its pickle has the opcode {name}, which plain data does not need")
 
     def _collect(self, name: str, items: list[Any]) -> None:
         if name == "LIST":
-            self.stack.append(items)
+            self._put(items)
         elif name == "TUPLE":
-            self.stack.append(tuple(items))
+            self._put(tuple(items))
         elif name == "FROZENSET":
-            self.stack.append(frozenset([checked_key(item) for item in items]))
+            self._put(frozenset(put_members(set(), items, self.budget)))
         else:
-            self.stack.append(put_items({}, items))
+            self._put(put_items({}, items, self.budget))
+
+    def _put(self, container: Any) -> None:
+        """Put a container on the stack that is new."""
+        self.budget.spend(0, sys.getsizeof(container) + _TRACKED)
+        self.stack.append(container)
+
+    def _grow(self, add: Callable[..., Any], container: Any, items: list[Any]) -> None:
+        before = sys.getsizeof(container)
+        add(container, items)
+        self.budget.spend(len(items) >> 2, max(0, sys.getsizeof(container) - before))
+
+    def _put_items(self, target: Any, items: list[Any]) -> None:
+        put_items(target, items, self.budget)
+
+    def _put_members(self, target: Any, items: list[Any]) -> None:
+        put_members(target, items, self.budget)
+
+    def _remember(self, place: int) -> None:
+        """Keep the top of the stack. Picklers count the places, from 0 or from 1 on."""
+        if not 0 <= place <= len(self.memo) + _SKIPPED:
+            raise Refused(f"it remembers something at {str(place)[:20]}, far behind the rest")
+        self.memo.extend([_MARK] * (place + 1 - len(self.memo)))
+        self.memo[place] = self._top()
+
+    def _remembered(self, place: int) -> Any:
+        if not 0 <= place < len(self.memo) or self.memo[place] is _MARK:
+            raise ValueError(f"its pickle remembers nothing at {str(place)[:20]}")
+        return self.memo[place]
 
     def _name(self, name: str) -> None:
         if name not in self.table:
@@ -158,13 +206,19 @@ class PickleMachine:
         call = function.function if type(function) is Call else self._permitted(function)
         if type(arguments) is not tuple:
             raise Refused("it calls a function with something else than arguments")
-        self.stack.append(call(*arguments))
+        self.budget.pay_for_arguments(arguments)
+        budgeted = type(function) is Call and function.budgeted
+        result = call(self.budget, *arguments) if budgeted else call(*arguments)
+        self.budget.pay_for_result(result)
+        self.stack.append(result)
 
     def _make(self) -> None:
         arguments, kind = self._pop(), self._permitted(self._pop())
         if type(arguments) is not tuple or not isinstance(kind, type):
             raise Refused("it makes an object of something else than a class and arguments")
-        self.stack.append(kind.__new__(kind, *arguments))
+        self.budget.pay_for_arguments(arguments)
+        self.budget.pay_for_result(result := kind.__new__(kind, *arguments))
+        self.stack.append(result)
 
     def _permitted(self, item: Any) -> Any:
         """What was allowed by name."""
@@ -198,10 +252,17 @@ class PickleMachine:
         return target
 
 
-def put_items(target: Any, items: list[Any]) -> Any:
+def put_items(target: Any, items: list[Any], budget: Budget) -> Any:
     """Put keys and values, one after the other in `items`, into a dict, which is returned."""
     if len(items) % 2:
         raise ValueError("its pickle has a key without a value")
     for key, value in zip(items[::2], items[1::2]):
-        target[checked_key(key)] = value
+        target[budget.key(key, target)] = value
+    return target
+
+
+def put_members(target: set[Any], items: Iterable[Any], budget: Budget) -> set[Any]:
+    """Put items into a set, which is returned."""
+    for item in items:
+        target.add(budget.key(item, target))
     return target

@@ -209,7 +209,8 @@ def _factory(obj: defaultdict[Any, Any], path: str) -> tuple[Any, ...]:
 def _numpy_call(obj: Any, path: str) -> Called:
     module = "numpy._core.multiarray"
     if isinstance(obj, np.generic) and obj.dtype.kind in "biufcSU":
-        return Called(Named(module, "scalar"), (_numpy_dtype(obj.dtype), _bytes(obj.tobytes())))
+        data = obj.tobytes()[: obj.dtype.itemsize]  # an empty text has an element all the same
+        return Called(Named(module, "scalar"), (_numpy_dtype(obj.dtype), _bytes(data)))
     if type(obj) is np.ndarray and obj.dtype.kind in "biufcSU":
         array = np.asarray(obj, obj.dtype.newbyteorder("<"))
         state = (1, array.shape, _numpy_dtype(array.dtype), False, _bytes(array.tobytes()))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from frontend.nn.parameter import Parameter
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 from frontend.tensors.tensor import Tensor, make, without_data
 from graphc.ir.types import DType, TensorType
@@ -34,12 +35,17 @@ class Storage:
 
     dtype: DType | None
     buffer: Any
+    budget: Budget
+    _arrays: dict[DType, np.ndarray] = field(default_factory=dict)
 
     def elements(self, dtype: DType) -> np.ndarray:
         """The whole elements of the storage, without a copy. Bools are made 0 and 1."""
-        count = memoryview(self.buffer).nbytes // dtype.itemsize
-        array: np.ndarray = np.frombuffer(self.buffer, dtype.numpy, count)
-        return with_plain_bools(array)
+        if dtype not in self._arrays:
+            size = memoryview(self.buffer).nbytes
+            self.budget.spend(size >> 10)  # bools are looked at, one by one
+            array: np.ndarray = np.frombuffer(self.buffer, dtype.numpy, size // dtype.itemsize)
+            self._arrays[dtype] = with_plain_bools(array)
+        return self._arrays[dtype]
 
 
 def with_plain_bools(array: np.ndarray) -> np.ndarray:
@@ -115,7 +121,9 @@ def _strided(
     if _is_more(hooks) or (_is_more(metadata) and not conjugated):
         raise Refused("a tensor with hooks or metadata")
     array = _array(storage.elements(dtype), *geometry)
-    array = array.conj() if conjugated else array
+    if conjugated:
+        storage.budget.spend(0, array.nbytes)
+        array = array.conj()
     result = make(array, TensorType.of(array))
     if requires_grad and dtype.is_float:
         result.requires_grad_()
@@ -164,9 +172,11 @@ Loader = Callable[[str], Any]
 class Storages:
     """The storages of a file by key: `load(key)` gives the bytes of one, writable."""
 
-    def __init__(self, load: Loader):
+    def __init__(self, load: Loader, budget: Budget):
         self._load = load
+        self._budget = budget
         self._buffers: dict[str, Any] = {}
+        self._storages: dict[tuple[DType | None, str], Storage] = {}
 
     def named(self, identity: Any) -> Storage:
         """What a persistent id stands for. Raises Refused."""
@@ -174,7 +184,10 @@ class Storages:
             case ("storage", ElementType(dtype=dtype), str(key), str(), int(), *view):
                 if view not in ([], [None]):
                     return self._part(key, dtype, view[0])
-                return Storage(dtype, self._buffer(key))
+                if (dtype, key) not in self._storages:
+                    whole = Storage(dtype, self._buffer(key), self._budget)
+                    self._storages[dtype, key] = whole
+                return self._storages[dtype, key]
         raise Refused("it has a strange storage")
 
     def _buffer(self, key: str) -> Any:
@@ -189,5 +202,5 @@ class Storages:
                 whole = memoryview(self._buffer(key)).cast("B")
                 start, end = offset * dtype.itemsize, (offset + size) * dtype.itemsize
                 if end <= whole.nbytes:
-                    return Storage(dtype, whole[start:end])
+                    return Storage(dtype, whole[start:end], self._budget)
         raise Refused("it has a strange view of a storage")

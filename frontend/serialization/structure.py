@@ -1,7 +1,7 @@
-"""Bounds on what a file may build out of containers: how deep, how large, which keys.
+"""Bounds on what a file may build out of containers: how deep, and in how many places.
 
 A pickle of a few hundred bytes can build a tuple that holds another one twice, forty times over:
-small in memory, but endless for whoever walks it, compares it or takes its hash.
+small in memory, but endless for whoever walks it or compares it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 from frontend.tensors.dtypes import Size, device
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 DEPTH = 200  # levels of containers
-UNFOLDED = 10_000_000  # places in containers, one that stands in two counted twice
-KEY_ITEMS = 1000  # the same, of a tuple that is a key
-KEY_BITS = 60  # Python's hash of an integer is its remainder by 2^61 - 1
-KEY_BITS_IN_TUPLES = 32  # the hash of a tuple can be chosen by two larger numbers in it
 
 _DICTS = (dict, OrderedDict, defaultdict, Counter)
 _SEQUENCES = (list, tuple, set, frozenset)
-_KEYS = (str, bytes, int, bool, type(None), DType, device)
-_PLAIN = (*_KEYS, float, complex, Size, bytearray, range, slice, np.ndarray)
+_PLAIN = (
+    str, bytes, int, bool, type(None), DType, device, float, complex, Size, bytearray, range, slice,
+    np.ndarray,
+)  # fmt: skip
 
 
-def checked(value: Any) -> Any:
+def checked(value: Any, budget: Budget) -> Any:
     """`value`, which a file built, if it is plain data within the bounds. Raises Refused."""
     sizes: dict[int, tuple[int, int]] = {}  # of whole containers: levels, places
     open_: set[int] = set()
@@ -48,18 +47,18 @@ def checked(value: Any) -> Any:
             todo.extend(missing)
             continue
         open_.discard(id(item))
-        sizes[id(item)] = _size(item, [sizes[id(part)] for part in parts], 4 * len(sizes))
+        sizes[id(item)] = _size(item, [sizes[id(part)] for part in parts], budget)
         todo.pop()
     return value
 
 
-def _size(item: Any, parts: list[tuple[int, int]], containers: int) -> tuple[int, int]:
+def _size(item: Any, parts: list[tuple[int, int]], budget: Budget) -> tuple[int, int]:
     levels = 1 + max((levels for levels, _ in parts), default=0)
     places = len(item) + sum(places for _, places in parts)
     if levels > DEPTH:
         raise Refused(f"it is nested more than {DEPTH} deep, or contains itself")
-    if parts and places > UNFOLDED + containers:
-        raise Refused(f"its containers hold each other in more than {UNFOLDED:,} places")
+    if parts and places > budget.all_steps:
+        raise Refused(f"its containers hold each other in more than {budget.all_steps:,.0f} places")
     return levels, places
 
 
@@ -78,29 +77,3 @@ def _parts(container: Any) -> Iterable[Any]:
         return container
     metadata = getattr(container, "_metadata", None)
     return [*container.values(), *([] if metadata is None else [metadata])]
-
-
-def checked_key(key: Any) -> Any:
-    """`key`, if it may be a key or a member of a set: its hash is quick, and no file can choose
-    thousands of keys of one hash. Raises Refused."""
-    if type(key) not in (tuple, Size):
-        return _checked_scalar(key, KEY_BITS, (float, Tensor, np.generic))
-    todo, places = [key], 0
-    while todo:
-        for item in todo.pop():
-            places += 1
-            if places > KEY_ITEMS:
-                raise Refused(f"a key of more than {KEY_ITEMS} items")
-            if type(item) in (tuple, Size):
-                todo.append(item)
-            else:
-                _checked_scalar(item, KEY_BITS_IN_TUPLES, ())
-    return key
-
-
-def _checked_scalar(item: Any, bits: int, besides: tuple[type, ...]) -> Any:
-    if type(item) is int and item.bit_length() > bits:
-        raise Refused(f"an integer of more than {bits} bits is a key, or part of one")
-    if type(item) not in _KEYS and not isinstance(item, besides):
-        raise Refused(f"a {type(item).__name__} is a key, or part of one")
-    return item

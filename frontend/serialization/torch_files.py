@@ -14,6 +14,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+from frontend.serialization.budget import Budget, without_bounds
 from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_machine import Call, PickleMachine
 from frontend.serialization.storages import ElementType, Storages
@@ -28,11 +29,12 @@ _NUMBER = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # its pickle begins a file of the
 _LEGACY_VERSION = 1001
 
 
-def read(source: ByteSource, mapped: bool = False) -> Any:
+def read(source: ByteSource, mapped: bool = False, trusted: bool = False) -> Any:
     """The object in a zip file of PyTorch's. `mapped` leaves storages on disk until they are
     touched, and does not compare their checksums. Raises Refused, or ValueError and the like where
     it is damaged."""
-    archive = ZipArchive(source)
+    budget = without_bounds() if trusted else Budget(source.size, 0)
+    archive = ZipArchive(source, budget)
     pickles = [name for name in archive.members if name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise ValueError("it is a zip file without one data.pkl: not PyTorch's format")
@@ -51,8 +53,9 @@ def read(source: ByteSource, mapped: bool = False) -> Any:
         # Native code takes elements at multiples of their size, which are 8 bytes at most.
         return part if member.start % 8 == 0 else bytearray(part)
 
-    machine = PickleMachine(TABLE, Storages(load).named, set_state)
-    return checked(machine.run(io.BytesIO(archive.read(pickles[0]))))
+    budget.program(archive.member(pickles[0]).size)
+    machine = PickleMachine(TABLE, Storages(load, budget).named, set_state, budget)
+    return checked(machine.run(io.BytesIO(archive.read(pickles[0]))), budget)
 
 
 def _check_byte_order(archive: ZipArchive, name: str) -> None:
@@ -65,7 +68,7 @@ def is_legacy(start: bytes) -> bool:
     return start.startswith(b"\x80") and _NUMBER in start[:32]
 
 
-def read_legacy(data: bytes) -> Any:
+def read_legacy(data: bytes, trusted: bool = False) -> Any:
     """The object in a file of PyTorch's older format: pickles of a number, the version, facts of
     the machine, the object and the list of storages' keys, then the storages.
 
@@ -73,29 +76,30 @@ def read_legacy(data: bytes) -> Any:
     to see where it ends and how large the elements are.
     """
     stream = io.BytesIO(data)
-    _, version, facts = (_plain_machine().run(stream) for _ in range(3))
+    budget = without_bounds() if trusted else Budget(len(data), len(data))
+    _, version, facts = (_plain_machine(budget).run(stream) for _ in range(3))
     if version != _LEGACY_VERSION or type(facts) is not dict:
         raise ValueError("it is of another version of PyTorch's older format")
     if facts.get("little_endian") is not True:
         raise ValueError("its byte order is not little-endian")
     start = stream.tell()
     itemsizes: dict[str, int] = {}
-    PickleMachine(_WITHOUT_TENSORS, _noting(itemsizes), set_state).run(stream)
-    keys = _plain_machine().run(stream)
+    PickleMachine(_WITHOUT_TENSORS, _noting(itemsizes), set_state, budget).run(stream)
+    keys = _plain_machine(budget).run(stream)
     if type(keys) is not list or any(type(key) is not str for key in keys):
         raise Refused("its list of storages is damaged")
     buffers = {key: _storage(stream, itemsizes.get(key, 1)) for key in keys}
     if len(buffers) != len(keys):
         raise Refused("it has two storages of one name")
     stream.seek(start)
-    machine = PickleMachine(TABLE, Storages(buffers.__getitem__).named, set_state)
-    return checked(machine.run(stream))
+    machine = PickleMachine(TABLE, Storages(buffers.__getitem__, budget).named, set_state, budget)
+    return checked(machine.run(stream), budget)
 
 
-def _plain_machine() -> PickleMachine:
+def _plain_machine(budget: Budget) -> PickleMachine:
     """A machine that knows no names."""
     nothing: dict[str, Any] = {}
-    return PickleMachine(nothing, Storages(nothing.__getitem__).named, set_state)
+    return PickleMachine(nothing, Storages(nothing.__getitem__, budget).named, set_state, budget)
 
 
 _WITHOUT_TENSORS = Table(

@@ -10,10 +10,10 @@ from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
 from frontend.serialization import numpy_names, storages
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
-from frontend.serialization.pickle_machine import Call, put_items
+from frontend.serialization.pickle_machine import Call, put_items, put_members
 from frontend.serialization.storages import ElementType
-from frontend.serialization.structure import checked_key
 from frontend.tensors.dtypes import _NAMES, Size, device
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -69,21 +69,20 @@ def _device(kind: Any, index: Any = None) -> device:
     return device(kind, index)
 
 
-def _ordered(items: Any = ()) -> OrderedDict[Any, Any]:
-    if type(items) not in (list, tuple) or any(len(pair) != 2 for pair in items):
-        raise Refused("an OrderedDict of something else than pairs")
-    result: OrderedDict[Any, Any] = OrderedDict()
-    for key, value in items:
-        result[checked_key(key)] = value
-    return result
+def _pairs(kind: Any) -> Call:
+    def build(budget: Budget, items: Any = ()) -> Any:
+        if type(items) not in (list, tuple) or any(len(pair) != 2 for pair in items):
+            raise Refused(f"a {kind.__name__} of something else than pairs")
+        return put_items(kind(), [part for pair in items for part in pair], budget)
+
+    return Call(kind.__name__, build, budgeted=True)
 
 
-def _counter(counts: Any = None) -> Counter[Any]:
+def _counter(budget: Budget, counts: Any = None) -> Counter[Any]:
     if counts is not None and type(counts) is not dict:
         raise Refused("a Counter of something else than a dict")
-    result: Counter[Any] = Counter()
-    for key, value in (counts or {}).items():
-        put_items(result, [key, value])
+    items = [part for pair in (counts or {}).items() for part in pair]
+    result: Counter[Any] = put_items(Counter(), items, budget)
     return result
 
 
@@ -96,12 +95,12 @@ def _default(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
 
 
 def _items(kind: Any) -> Call:
-    def build(items: Any = ()) -> Any:
+    def build(budget: Budget, items: Any = ()) -> Any:
         if type(items) not in (list, tuple, set, frozenset):
             raise Refused(f"a {kind.__name__} of a {type(items).__name__}")
-        return kind(items if kind in (list, tuple) else [checked_key(item) for item in items])
+        return kind(items if kind in (list, tuple) else put_members(set(), items, budget))
 
-    return Call(kind.__name__, build)
+    return Call(kind.__name__, build, budgeted=True)
 
 
 def _numbers(kind: Any, *types: type) -> Call:
@@ -158,7 +157,7 @@ _REBUILD = (
 )  # fmt: skip
 _BUILT_IN = (
     _items(set), _items(frozenset), _items(list), _items(tuple),
-    Call("dict", lambda *items: {} if not items else dict(_ordered(*items))),
+    _pairs(dict),
     _numbers(complex, int, float), _numbers(int, int, float), _numbers(float, int, float),
     _numbers(bool, int, bool), _numbers(range, int), _numbers(slice, int, type(None)),
     Call("bytes", lambda *data: _plain(*data) if data else b""), Call("bytearray", _bytearray),
@@ -186,8 +185,8 @@ def _table() -> Table:
         "torch.Tensor": TENSOR,
         "torch.nn.parameter.Parameter": PARAMETER,
         "torch._tensor._rebuild_from_type_v2": Call("_rebuild_from_type_v2", _from_type),
-        "collections.OrderedDict": Call("OrderedDict", _ordered),
-        "collections.Counter": Call("Counter", _counter),
+        "collections.OrderedDict": _pairs(OrderedDict),
+        "collections.Counter": Call("Counter", _counter, budgeted=True),
         "collections.defaultdict": Call("defaultdict", _default),
         "_codecs.encode": Call("encode", _bytes),
     }

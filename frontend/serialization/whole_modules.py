@@ -16,6 +16,7 @@ import numpy as np
 from frontend.nn.parameter import Parameter
 from frontend.serialization import torch_names
 from frontend.serialization.allowed import get_safe_globals
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import CheckpointError, Refused
 from frontend.serialization.pickle_machine import Call, PickleMachine
 from frontend.tensors.epoch import HookRegistry, Registry
@@ -40,7 +41,8 @@ def read(data: bytes, name: str, weights_only: bool | None) -> Any:
     allowed = get_safe_globals()
     table = {**_TABLE, **{f"{item.__module__}.{item.__qualname__}": item for item in allowed}}
     kinds = (Registry, HookRegistry, *allowed)
-    machine = PickleMachine(table, _no_storages, _state_setter(allowed), kinds)
+    budget = Budget(len(data), len(data))
+    machine = PickleMachine(table, _no_storages, _state_setter(allowed), budget, kinds)
     try:
         return machine.run(content)
     except Refused as error:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 
 _END = struct.Struct("<4s4H2IH")
@@ -27,6 +28,7 @@ _END_64 = struct.Struct("<4sQ2H2I4Q")
 _ENTRY = struct.Struct("<4s6H3I5H2I")
 _LOCAL = struct.Struct("<4s5H3I2H")
 _LARGEST_COMMENT = 0xFFFF
+_STEPS_OF_MEMBER, _BYTES_OF_MEMBER = 16, 400
 _IN_EXTRA = 0xFFFFFFFF  # the number stands in the zip64 field
 
 
@@ -70,10 +72,10 @@ class Member:
 class ZipArchive:
     """The members by name. Raises ValueError where the file is no such zip file."""
 
-    def __init__(self, source: ByteSource):
+    def __init__(self, source: ByteSource, budget: Budget):
         self.source = source
         self.members: dict[str, Member] = {}
-        for member in _members(source):
+        for member in _members(source, budget):
             if member.name in self.members:
                 raise Refused(f"it has two members named {member.name[:80]}")
             self.members[member.name] = member
@@ -97,11 +99,12 @@ class ZipArchive:
         return data
 
 
-def _members(source: ByteSource) -> list[Member]:
+def _members(source: ByteSource, budget: Budget) -> list[Member]:
     start, size, count = _directory(source)
     data = source.read(start, size)
     members, position = [], 0
     for _ in range(count):
+        budget.spend(_STEPS_OF_MEMBER, _BYTES_OF_MEMBER)
         fields = _ENTRY.unpack_from(data, position)
         signature, flags, method = fields[0], fields[3], fields[4]
         checksum, packed, whole = fields[7:10]

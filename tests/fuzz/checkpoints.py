@@ -1,8 +1,9 @@
-"""Damaged and hostile checkpoints: loaded or refused, in bounded time and memory, and a good file
-loads right afterwards.
+"""Damaged and hostile checkpoints: loaded or refused, in time and memory in proportion to the file,
+and a good file loads right afterwards.
 
 A case is a file (cut, changed bytes, parts of others) or a pickle that is put into a whole zip file
-(its opcodes left out, doubled, swapped, with other arguments), so that damage gets past checksums.
+(its opcodes left out, doubled, swapped, with other arguments), so that damage gets past checksums,
+or one that makes much of little (amplifiers.py).
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.fuzz import amplifiers
 from tests.fuzz.frame import Broken, Fuzzer, without_parts
 
-SECONDS = 20.0
-Case = tuple[str, bytes]  # "file" or "pickle", and its bytes
+SECONDS = 30.0
+Case = tuple[str, bytes]  # "file", "pickle" or "amplifier", and its bytes
 
 _NUMBERS = (0, 1, -1, 2, 3, 7, 255, 1 << 31, -(1 << 31), 1 << 40, (1 << 61) - 1, 1 << 62, 1 << 63)
 _OPCODES = [op.code.encode("latin-1") for op in pickletools.opcodes if op.arg is None]
@@ -94,6 +97,8 @@ def file_of(case: Case) -> bytes:
 def draw(random: np.random.Generator, size: int) -> Case:
     files = whole()
     file = files[int(random.integers(len(files)))]
+    if random.random() < 0.2:
+        return "amplifier", amplifiers.drawn(random, size)
     if random.random() < 0.4:
         return "file", _damaged(random, file, size)
     return "pickle", _reprogrammed(random, program_of(files[int(random.integers(5))]), size)
@@ -216,7 +221,9 @@ def _whole_operations(program: bytes) -> list[bytes]:
 
 
 def program(case: Case) -> str:
-    return f"import io, frontend\nfrontend.load(io.BytesIO({file_of(case)!r}))"
+    data = file_of(case)
+    shown = repr(data) if len(data) < 5000 else f"zlib.decompress({zlib.compress(data, 9)!r})"
+    return f"import io, zlib, frontend\nfrontend.load(io.BytesIO({shown}))"
 
 
 FUZZER = Fuzzer("checkpoints", draw, check, program, smaller)

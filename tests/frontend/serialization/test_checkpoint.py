@@ -121,7 +121,7 @@ def test_files_of_the_earlier_format_are_still_read(tmp_path: Path) -> None:
     assert math.isnan(key) and type(loaded["o"]) is OrderedDict
 
 
-@pytest.mark.parametrize("key", [str(1 << 61), '["float", "1e400"]', '["float", "x"]'])
+@pytest.mark.parametrize("key", ["9" * 5000, '["float", "1e400"]', '["float", "x"]'])
 def test_strange_keys_of_the_earlier_format_are_refused(tmp_path: Path, key: str) -> None:
     metadata = {"format": FORMAT, "structure": f'["dict", [[{key}, 1]]]'}
     (tmp_path / "x").write_bytes(safetensors.numpy.save({"0": np.ones(2)}, metadata))
