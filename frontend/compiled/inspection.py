@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import graphc
 from frontend.compiled.options import Options
 from frontend.compiled.program import program_of
 from frontend.compiled.specialization import Specialization
@@ -24,6 +26,9 @@ from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
+from graphc.errors import VerifyError
+from graphc.ir.nodes import Graph
+from graphc.ops.interpreter import run
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ def traced_calls(
     with optimizers:
         trace = run_trace(function, leaves, structure, name_of(function))
         specialization = Specialization(
-            program_of(trace, options, bool(STATE.grad_enabled), 1), {}, ()
+            program_of(trace, _inspected(options), bool(STATE.grad_enabled), 1), {}, ()
         )
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
         executable, arrays = specialization.handed_over(leaves)
@@ -92,6 +97,33 @@ def reported(
         from graphc.debug.report.page import write_page
 
     write_page(traced_calls(function, arguments, keywords, options), path, seconds)
+
+
+def _inspected(options: Options) -> Options:
+    """Options by which graphs are handed on also where a plan breaks a rule: verification says
+    which."""
+    compile = options.compiler or graphc.compile
+
+    def compiled(graph: Graph, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return compile(graph, *arguments, **keywords)
+        except VerifyError:
+            return _Uncompiled(graph)
+
+    return replace(options, compiler=compiled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncompiled:
+    """A graph in place of its executable, computed by NumPy."""
+
+    graph: Graph
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return run(self.graph, *arrays)
+
+    def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        return run(self.graph, *arrays)
 
 
 def _copies(arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -115,6 +115,11 @@ def add_verify(commands: Any) -> None:
         "the first node is named, and who made it so; then the exit code is 1.",
     )
     add_call(parser)
+    parser.add_argument(
+        "--gradients", action="store_true",
+        help="also hold the gradient rules of ops to numeric derivatives, on what they meet and "
+        "at extremes",
+    )  # fmt: skip
     parser.set_defaults(run=_run_verify)
 
 
@@ -122,7 +127,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     from graphc.debug.verification.verifier import verify_calls
 
     with calls_of(arguments) as calls:
-        verifications = verify_calls(calls)
+        verifications = verify_calls(calls, arguments.gradients)
     show(str(verifications).split("\n"), by_verdict)
     return 0 if verifications else DIFFERS
 

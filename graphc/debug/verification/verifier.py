@@ -20,6 +20,7 @@ from graphc.debug.verification.call_stage import call_stages
 from graphc.debug.verification.comparing import Array
 from graphc.debug.verification.eager_stage import eager_stage, ops_stage
 from graphc.debug.verification.findings import Finding, StageResult, Verification
+from graphc.debug.verification.gradient_stage import gradient_stages
 from graphc.debug.verification.launch_stage import launch_stage
 from graphc.debug.verification.op_kernels import OpKernels
 from graphc.debug.verification.pass_stage import PassCheck
@@ -42,17 +43,29 @@ class Verifications(tuple[Verification, ...]):
         return "\n\n".join(map(str, self))
 
 
-def verify_calls(calls: Sequence[TracedCall]) -> Verifications:
+def verify_calls(calls: Sequence[TracedCall], gradients: bool = False) -> Verifications:
     """Each call through all levels."""
-    return Verifications(verify_call(call) for call in calls)
+    return Verifications(verify_call(call, gradients) for call in calls)
 
 
-def verify_call(call: TracedCall) -> Verification:
-    """One call through all levels. Raises what the call itself raises on its arrays."""
-    return Verification(call.graph.name, call.options.level, tuple(_stages(call)))
+def verify_call(call: TracedCall, gradients: bool = False) -> Verification:
+    """One call through all levels; with `gradients` also the rules that derivatives are made by,
+    against numbers. Raises what the call itself raises on its arrays."""
+    stages: list[StageResult] = []
+    try:
+        for stage in _stages(call, gradients):
+            stages.append(stage)
+    except VerifyError as error:  # of an op's own kernel, which all is compared with
+        stages.append(_broken_rule(error, "kernels of ops"))
+    return Verification(call.graph.name, call.options.level, tuple(stages))
 
 
-def _stages(call: TracedCall) -> Iterator[StageResult]:
+def _broken_rule(error: VerifyError, stage: str) -> StageResult:
+    finding = Finding("a rule of a level is broken", with_sentences(str(error)))
+    return StageResult(stage, "numbered rules", "all hold", (finding,))
+
+
+def _stages(call: TracedCall, gradients: bool) -> Iterator[StageResult]:
     kernels = OpKernels(call.options.target)
     primitive = optimize(verify(call.graph), "none")
     ops, expected = ops_stage(primitive, call.arrays, kernels)
@@ -60,6 +73,8 @@ def _stages(call: TracedCall) -> Iterator[StageResult]:
     if eager is not None:
         yield eager
     yield ops
+    if gradients:
+        yield from gradient_stages(call, kernels)
     yield from _compiled_stages(call, kernels, expected)
 
 
@@ -82,8 +97,7 @@ def _compiled_stages(
         yield check.stage(record, expected)
         expected = kernels.outputs(record.after, call.arrays)[:count]
     if broken is not None:
-        finding = Finding("a rule of a level is broken", with_sentences(str(broken)))
-        yield StageResult("plan", "its numbered rules", "all hold", (finding,))
+        yield _broken_rule(broken, "plan")
         return
     plan = recorder.plan
     yield plan_stage(plan, call.arrays, expected, kernels)

@@ -234,7 +234,7 @@ def _erfcx(s: Any, x: Any) -> Any:
 erfcx = elementwise(
     "erfcx", _erfcx, dtypes=FLOATS, cost=COST, ulps=4,
     samples=lambda m: [m(m.normal(3, 5)), m(m.normal()), m(m.normal(0, 3)), m(m.normal(37))],
-    vjp=lambda g, out, x: (g * (2 * x * out - 2 / math.sqrt(math.pi)),),
+    vjp=lambda g, out, x: (g * (2 * (x * out) - 2 / math.sqrt(math.pi)),),
 )  # fmt: skip
 
 
