@@ -338,7 +338,12 @@ class CompiledFunction:
         return list(dumped(self, folder))
 
     def _counted(self) -> str:
-        return f"{name_of(self.function)}: {len(self.specializations)} specializations"
+        every = self.specializations
+        programs = len({id(each.program) for each in every})
+        return (
+            f"{name_of(self.function)}: {programs} program{'' if programs == 1 else 's'}, "
+            f"{len(every)} specialization{'' if len(every) == 1 else 's'}"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "function" not in self.__dict__:

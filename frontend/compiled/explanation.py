@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from frontend.compiled.trace_history import TraceHistory, made_numbers
+from graphc.ir.size_floats import names_in
 from graphc.system import IMPORTING
 
 WIDTH = 100
@@ -35,7 +36,7 @@ def explained(head: str, history: TraceHistory, specializations: Sequence[Any]) 
     by_trace: dict[int, list[Any]] = {}
     for each in in_order:
         by_trace.setdefault(each.program.number, []).append(each)
-    lines += _shortened([f"specialization {n}: {_summary(group)}" for n, group in by_trace.items()])
+    lines += _shortened([f"program {n}: {_summary(group)}" for n, group in by_trace.items()])
     for each in in_order[-1:]:
         lines += _wrapped([f"  signature: ({', '.join(map(str, each.signature.types))})"], 3)
         lines += [f"  {line}" for line in _details(each)]
@@ -53,9 +54,9 @@ def _summary(specializations: Sequence[Any]) -> str:
     kind = "one graph, with backward" if program.trains else "one graph"
     if program.function is not None:
         kind = "forward and backward graphs"
-    calls = f"{sum(one.calls for one in specializations)} calls"
+    calls = _counted(sum(one.calls for one in specializations), "call")
     if program.sizes is not None:
-        calls += f" at {len(specializations)} sizes"
+        calls += f" at {_counted(len(specializations), 'size')}"
     return f"{kind}, {calls}, compiled in {program.compiler.seconds:.3f} s"
 
 
@@ -83,6 +84,10 @@ def _details(each: Any) -> Iterator[str]:
         yield f"frozen: {len(told) - FROZEN} things more"
 
 
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _saved(each: Any) -> list[str]:
     """What forward keeps for backward, where that is known: of a pair, or with a budget."""
     of_pair = None if each.function is None else each.function.saved_bytes
@@ -91,8 +96,11 @@ def _saved(each: Any) -> list[str]:
 
 
 def _sizes(program: Any) -> str:
-    """Which sizes are left open, what of them was made a number and where, what has to hold."""
+    """Which sizes and numbers are left open, what those outside of the function are called there,
+    what was made a number and where, what has to hold."""
     parts = [f"{', '.join(program.example)} left open"]
+    for place, symbol in program.sizes.places:
+        parts += [f"{name} is {place.label}" for name in names_in(symbol)]
     parts += list(made_numbers(program.answers))
     if program.size_guards:
         parts.append(f"where {', '.join(map(str, program.size_guards))}")

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from graphc.errors import GraphError
@@ -71,12 +71,26 @@ def imported(path: Path, options: ProgramOptions = AS_IT_IS) -> Iterator[ModuleT
             with blaming(path, f"{path} could not be imported"):
                 exec(code, module.__dict__)
             yield module
+        except LoadError as error:
+            raise _with_alias(error, code, path, options) from error.__cause__
         finally:
             sys.argv, sys.path[:] = argv, paths
             if before is None:
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = before
+
+
+def _with_alias(error: LoadError, code: CodeType, path: Path, options: ProgramOptions) -> LoadError:
+    """The error; of a file that imports a package which others could take the place of, and nothing
+    does, it says so: its own objects are none that a tracer knows."""
+    names = [entry.name for entry in entry_points(group=ALIASES) if entry.name in code.co_names]
+    if options.alias is not None or not names:
+        return error
+    (name, *_) = names
+    return LoadError(
+        f"{error}\n  try: --as {name}: {path} imports {name} itself, and so runs by that"
+    )
 
 
 def _standing_in(alias: str | None) -> AbstractContextManager[Any]:

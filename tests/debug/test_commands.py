@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,19 @@ def test_bad_input_is_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    "text", ["import torch\nraise ValueError", "import torch as t\ndef step(x): return t.nothing"]
+)
+def test_a_missing_as_is_told(
+    text: str, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    (files / "own.py").write_text(text)
+    assert main(["run", "own.py:step", "--input", "f32[2]"]) != 0
+    told = capsys.readouterr().err
+    assert told.endswith("try: --as torch: own.py imports torch itself, and so runs by that\n")
 
 
 @pytest.mark.parametrize(

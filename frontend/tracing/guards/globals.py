@@ -38,6 +38,7 @@ from frontend.tracing.guards.items import (
     Items,
     container_of,
     contents,
+    item_names,
     keys_of,
     size_of,
 )
@@ -253,8 +254,9 @@ class CapturedGlobals(Attributes):
             self.items.append(Items(value, label, self.session.numbers.places.keys_of(value)))
         if container_of(value) in HASHED:
             self.identities |= any(isinstance(key, Tensor) for key in keys_of(value))
-        for item in contents(value) if size_of(value) <= MANY_ITEMS else ():
-            self.value(item, {(ITSELF,)}, f"an item of {label}")
+        if size_of(value) <= MANY_ITEMS:
+            for item, name in zip(contents(value), item_names(value, label)):
+                self.value(item, {(ITSELF,)}, name)
 
     def settle(self) -> None:
         self._compute_names()

@@ -59,6 +59,19 @@ def size_of(holder: Any) -> int:
     return int(base.__len__(holder))
 
 
+def item_names(holder: Any, label: str) -> Iterator[str]:
+    """What the `contents` of a container that is called `label` are called, one by one."""
+    base: Any = container_of(holder)
+    if base in MAPPINGS:
+        keys = list(base.keys(holder))
+        yield from (f"key {shown(key)} of {label}" for key in keys)
+        yield from (f"item {shown(key)} of {label}" for key in keys)
+    elif issubclass(base, list | tuple | deque):
+        yield from (f"item {number} of {label}" for number in range(size_of(holder)))
+    else:
+        yield from (f"an item of {label}" for _ in range(size_of(holder)))
+
+
 class Items:
     """What a list, dict or set holds; but for the numbers under the keys of a dict that are
     `open_`: they are read anew at each call."""
@@ -138,9 +151,9 @@ class Items:
         if len(now) != len(then):
             yield f"{self.label} was given items, or lost some"
             return
-        for new, old in zip(now, then):
+        for name, new, old in zip(item_names(self.holder, self.label), now, then):
             if not same(new, old):
-                yield f"an item of {self.label} was {shown(old)}, is {shown(new, old)}"
+                yield f"{name} was {shown(old)}, is {shown(new, old)}"
 
     def close_numbers(self) -> None:
         """Within a trace: what it put here of numbers that are left open is the number of now, here

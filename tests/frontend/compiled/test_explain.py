@@ -82,7 +82,7 @@ def test_a_step_is_explained_on_one_screen(step: Any) -> None:
     assert len(lines) <= 40
     text = "\n".join(lines)
     assert lines[1].startswith("traced 1: first call (f32[4,8], f32[4,2]) at test_explain.py:")
-    assert lines[2].startswith("specialization 1: one graph, with backward, 1 calls, compiled in")
+    assert lines[2].startswith("program 1: one graph, with backward, 1 call, compiled in")
     assert "  signature: (f32[4,8], f32[4,2])" in lines
     assert "model.0-4.weight" in text and "updated in place: " in text
     graph = step.specializations[0].executable.graph
@@ -106,7 +106,7 @@ def test_many_traces_are_summed_up() -> None:
     traced = [line for line in lines if line.startswith("traced ")]
     assert len(traced) == 8 and "(4 more)" in lines
     assert traced[-1].startswith("traced 12: new signature: argument k: 10 became 11")
-    assert "specialization 12: one graph" in "\n".join(lines)
+    assert "program 12: one graph" in "\n".join(lines)
 
 
 def test_a_guard_names_the_module_and_the_parameter() -> None:
@@ -120,3 +120,39 @@ def test_a_guard_names_the_module_and_the_parameter() -> None:
     compiled(torch.ones(1, 2))
     told = " ".join(compiled.explain().split())
     assert "again: requires_grad of model.0.weight was True, is False" in told
+
+
+SETTINGS: dict[str, Any] = {"scale": 2.0, "names": ["a", "b"]}
+
+
+def test_an_item_is_named_by_its_key_and_an_open_number_by_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = torch.compile(
+        lambda x, k: x * SETTINGS["scale"] * k * len(SETTINGS["names"][0]), dynamic=None
+    )
+    compiled(torch.ones(4, 2), 2)
+    monkeypatch.setitem(SETTINGS, "names", ["longer", "b"])
+    compiled(torch.ones(4, 2), 2)
+    SETTINGS["names"][0] = "other"
+    compiled(torch.ones(4, 2), 2)
+    told = " ".join(reason(compiled).split())
+    assert "item 0 of item 'names' of global 'SETTINGS' was 'longer', is 'other'" in told
+    monkeypatch.setitem(SETTINGS, "scale", 3.0)
+    compiled(torch.ones(4, 2), 2)
+    assert "item 'scale' of global 'SETTINGS' was 2.0, is 3.0" in reason(compiled)
+    compiled(torch.ones(5, 2), 3)
+    assert "is item 'scale' of global 'SETTINGS'" in " ".join(compiled.explain().split())
+
+
+def test_counts_of_programs_and_specializations_agree_with_what_is_listed() -> None:
+    compiled = torch.compile(lambda x: x * 2)
+    compiled(torch.ones(2))
+    assert compiled.explain().startswith("traced: 1 program, 1 specialization, level exact")
+    for size in (3, 4, 5):
+        compiled(torch.ones(size))
+    lines = compiled.explain().splitlines()
+    assert lines[0] == "traced: 2 programs, 4 specializations, level exact"
+    listed = [line for line in lines if line.startswith("program ")]
+    assert len(listed) == 2 and "1 call, compiled" in listed[0]
+    assert "3 calls at 3 sizes" in listed[1]
