@@ -302,6 +302,10 @@ def arguments() -> argparse.Namespace:
     peers = ["graphc", "torch", "torch.compile", "jax", "onnxruntime"]
     parser = argparse.ArgumentParser(description="The workloads against every installed peer")
     parser.add_argument("--only", default="", metavar="PATTERN", help="part of a name, or *")
+    parser.add_argument(
+        "--file", metavar="FILE.py:NAME",
+        help="a function or step of your own instead: the rungs of `graphc compare`, and peers",
+    )  # fmt: skip
     parser.add_argument("--threads", type=int, default=1, help="of every peer (default: 1)")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each (default: 6)")
     known = [*peers, "eager"]
@@ -354,10 +358,24 @@ def against(result: dict[str, Any], place: Path) -> list[str]:
     return [f"changed since {before['time']} ({before.get('commit', 'unknown')}):", *lines]
 
 
+def of_file(options: argparse.Namespace) -> None:
+    """A user's file beside PyTorch and JAX."""
+    from graphc.debug.compare.ladder import Measured, climb
+    from graphc.debug.compare.peers import PEERS
+    from graphc.debug.compare.text import table
+
+    peers = tuple(peer for peer in options.peers if peer in PEERS)
+    ladder = climb(Measured(options.file, peers=peers), options.rounds)
+    print(json.dumps(ladder, indent=2) if options.json else "\n".join(table(ladder)))
+
+
 def main() -> None:
     options = arguments()
     if options.worker:
         serve(options)
+        return
+    if options.file:
+        of_file(options)
         return
     if options.export:
         from peer_setups import export

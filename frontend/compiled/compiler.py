@@ -271,6 +271,11 @@ class CompiledFunction:
         programs = {id(each.program): each.program for each in self.specializations}
         return sum(program.compiler.seconds for program in programs.values())
 
+    @property
+    def trace_reasons(self) -> tuple[str, ...]:
+        """Why it was traced, each time."""
+        return tuple(self._history.lines)
+
     def explain(self) -> str:
         """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
         graph and memory, the time it took to compile, the dearest kernels by estimate, and the

@@ -7,7 +7,10 @@ out: an `ObjectRun`
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +38,81 @@ def object_run(
             options, compiler=way.compile, keep_grads=way.keep_grads, level="exact", dynamic=False
         )
         run = CompiledFunction(function, chosen)
-    return ObjectRun(lambda: run(*arguments), _arrays, lambda: _counted(lambda: run(*arguments)))
+    return ObjectRun(
+        lambda: run(*arguments), _arrays, lambda: _counted(lambda: run(*arguments)),
+        None if way.compile is not None else lambda: _watched(lambda: run(*arguments)),
+    )  # fmt: skip
+
+
+def sweep(
+    compiled: CompiledFunction, sets: Sequence[tuple[Any, ...]], seconds: float
+) -> list[dict[str, Any]]:
+    """A function on one set of arguments after the other, eagerly and compiled: of each, what the
+    first call took and the median of further ones in microseconds; how often it was traced by then,
+    and why it was for these."""
+    rows = []
+    for arguments in sets:
+        row: dict[str, Any] = {"shapes": [list(x.shape) for x in arguments]}
+        for name, function in (("eager", compiled.function), ("compiled", compiled)):
+            first, *times = _timed(lambda: function(*arguments), seconds)  # noqa: B023
+            row |= {f"{name}_first_us": first, f"{name}_us": statistics.median(times)}
+        # Where it was called is here, and tells nothing.
+        reasons = [why.rpartition(" at ")[0] for why in compiled.trace_reasons]
+        row |= {"traces": len(reasons), "why": reasons[rows[-1]["traces"] if rows else 0 :]}
+        rows.append(row)
+    return rows
+
+
+def _timed(call: Callable[[], Any], seconds: float) -> list[float]:
+    """Microseconds of at least three calls."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        started = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - started) * 1e6)
+    return times
+
+
+def _watched(step: Callable[[], Any]) -> list[tuple[str, str, int, int, int]]:
+    """The ops of a step, those inside another left out. Memory is that of a second step, since to
+    follow it takes time."""
+    ops = _observed(step, time.perf_counter_ns)
+    tracemalloc.start()
+    try:
+        held = _observed(step, lambda: tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    held += [held[-1]] * (len(ops) - len(held)) if held else []
+    return [(*op, max(0, over)) for op, (_, _, _, over) in zip(ops, held)]
+
+
+def _observed(
+    step: Callable[[], Any], measure: Callable[[], int]
+) -> list[tuple[str, str, int, int]]:
+    """Of each op of a step the name, the type of what it reads first, and what was measured when it
+    began and when it was over, less that at the beginning."""
+    ops: list[tuple[str, str, int, int]] = []
+    depth, begin = 0, measure()
+
+    @contextlib.contextmanager
+    def watched(op: Any, operands: Any) -> Iterator[None]:
+        nonlocal depth
+        depth, started = depth + 1, measure()
+        try:
+            yield
+        finally:
+            depth -= 1
+            if not depth:
+                kind = str(operands[0].tensor_type) if operands else ""
+                ops.append((op.name, kind, started - begin, measure() - begin))
+
+    before = swap_observer(watched)
+    try:
+        step()
+    finally:
+        swap_observer(before)
+    return ops
 
 
 def _arrays(result: Any) -> list[np.ndarray]:

@@ -68,9 +68,16 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
         from graphc.debug.traced import TracedObject
 
     examples = [make(np.zeros(t.shape, t.dtype.numpy), t) for t in input_types]
-    with OptimizerStates():
-        graph = trace(obj, *examples)
-    return TracedObject(graph, functools.partial(_calls, obj), functools.partial(_running, obj))
+    graph: Any
+    try:
+        with OptimizerStates():
+            graph = trace(obj, *examples)
+    except Exception as error:  # of any code of the user's: who wants the graph raises it
+        graph = error
+    return TracedObject(
+        graph, functools.partial(_calls, obj), functools.partial(_running, obj),
+        functools.partial(_sweep, obj),
+    )  # fmt: skip
 
 
 def _calls(
@@ -95,3 +102,10 @@ def _running(obj: Any, arguments: Sequence[np.ndarray], way: WayToRun) -> Object
     options = obj.options if compiled else Options()
     function = obj.function if compiled else obj
     return object_run(function, tuple(_as_tensors(array) for array in arguments), options, way)
+
+
+def _sweep(obj: Any, sets: Sequence[Sequence[np.ndarray]], seconds: float) -> list[dict[str, Any]]:
+    from frontend.compiled.object_runs import sweep
+
+    compiled = obj if isinstance(obj, CompiledFunction) else CompiledFunction(obj, Options())
+    return sweep(compiled, [tuple(map(_as_tensors, arrays)) for arrays in sets], seconds)

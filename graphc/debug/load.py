@@ -56,13 +56,16 @@ def load_graph(
     """
     if is_graph_file(reference):
         return _checked(read_graph(reference, program), reference, input_types)
-    with contextlib.redirect_stdout(sys.stderr), _named(reference, program) as (path, name, named):
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        named_object(reference, program) as (path, name, named),
+    ):
         if isinstance(named, Graph):
             return _checked(named, name, input_types)
         with blaming(path, f"{name} could not be traced"):
-            types = input_types or [each.type for each in _declared(named)]
+            types = input_types or [each.type for each in declared_inputs(named)]
             traced = _traced(named, name, types)
-            graph = traced.graph if isinstance(traced, TracedObject) else traced
+            graph = traced.traced() if isinstance(traced, TracedObject) else traced
             return _placed(verify(graph), path)
 
 
@@ -83,7 +86,7 @@ def loaded_calls(
         return
     with contextlib.ExitStack() as stack:
         with contextlib.redirect_stdout(sys.stderr):
-            path, name, named = stack.enter_context(_named(reference, program))
+            path, name, named = stack.enter_context(named_object(reference, program))
             calls = _calls(named, name, path, inputs, options)
         yield calls
 
@@ -93,15 +96,16 @@ def loaded_object(
     reference: str, inputs: Sequence[DrawnInput], program: ProgramOptions = AS_IT_IS
 ) -> Iterator[tuple[TracedObject | Graph, list[np.ndarray[Any, Any]]]]:
     """What a tracer found of `FILE.py:NAME`, or a Graph, and arrays drawn for its inputs, for as
-    long as the file stays imported."""
+    long as the file stays imported. An object that cannot be traced is there too: its graph is not.
+    """
     if is_graph_file(reference):
         graph = _checked(read_graph(reference, program), reference, [each.type for each in inputs])
         yield graph, _arrays_of(graph, inputs)
         return
     with contextlib.ExitStack() as stack:
         with contextlib.redirect_stdout(sys.stderr):
-            path, name, named = stack.enter_context(_named(reference, program))
-            inputs = inputs if isinstance(named, Graph) else inputs or _declared(named)
+            path, name, named = stack.enter_context(named_object(reference, program))
+            inputs = inputs if isinstance(named, Graph) else inputs or declared_inputs(named)
             types = [each.type for each in inputs]
             if isinstance(named, Graph):
                 traced: TracedObject | Graph = _checked(named, name, types)
@@ -137,7 +141,7 @@ def _calls(
     named: Any, name: str, path: Path, inputs: Sequence[DrawnInput], options: CallOptions
 ) -> list[TracedCall]:
     if not isinstance(named, Graph):
-        inputs = inputs or _declared(named)
+        inputs = inputs or declared_inputs(named)
     types = [each.type for each in inputs]
     if isinstance(named, Graph):
         return [_drawn_call(_checked(named, name, types), inputs, options)]
@@ -148,7 +152,7 @@ def _calls(
         return [_drawn_call(verify(traced), inputs, options)]
 
 
-def _declared(named: Any) -> list[DrawnInput]:
+def declared_inputs(named: Any) -> list[DrawnInput]:
     """The inputs that the parameters of a function or module say themselves, where all that have no
     default do: `x: Annotated[Tensor, "f32[64,1,8,8]"]`."""
     function = getattr(named, "forward", named)
@@ -191,7 +195,7 @@ def _arrays_of(graph: Graph, inputs: Sequence[DrawnInput]) -> list[np.ndarray[An
 
 
 @contextlib.contextmanager
-def _named(reference: str, program: ProgramOptions) -> Iterator[tuple[Path, str, Any]]:
+def named_object(reference: str, program: ProgramOptions) -> Iterator[tuple[Path, str, Any]]:
     """The file, the name, and what it names."""
     path, name = _split(reference)
     with imported(path, program) as module:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import dis
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -84,7 +85,9 @@ def imported(path: Path, options: ProgramOptions = AS_IT_IS) -> Iterator[ModuleT
 def _with_alias(error: LoadError, code: CodeType, path: Path, options: ProgramOptions) -> LoadError:
     """The error; of a file that imports a package which others could take the place of, and nothing
     does, it says so: its own objects are none that a tracer knows."""
-    names = [entry.name for entry in entry_points(group=ALIASES) if entry.name in code.co_names]
+    imports = (step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+    roots = {name.partition(".")[0] for name in imports}
+    names = [entry.name for entry in entry_points(group=ALIASES) if entry.name in roots]
     if options.alias is not None or not names:
         return error
     (name, *_) = names

@@ -78,23 +78,36 @@ class WayToRun:
 class ObjectRun:
     """An object run again and again, as its program calls it; what it changes stays changed.
     `step()` runs it once, `read(result)` gives the arrays that came out, `counted()` runs it once
-    more and gives how many ops computed something, eagerly, and the bytes they read and wrote."""
+    more and gives how many ops computed something, eagerly, and the bytes they read and wrote.
+    `watched()` runs it twice more eagerly and gives its ops: name, type of what they read first,
+    nanoseconds from the beginning when each began and was over, and how many bytes the step held
+    then."""
 
     step: Callable[[], Any]
     read: Callable[[Any], list[Array]]
     counted: Callable[[], tuple[int, int]]
+    watched: Callable[[], list[tuple[str, str, int, int, int]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TracedObject:
     """What a tracer found. `calls(arguments, level, threads)` are the native calls one run of the
     object makes on these arguments: one, or a forward and a backward. Level and threads are those
-    of the object where they are None. `running(arguments, way)` runs it on these arguments; None
-    where the tracer knows no way to."""
+    of the object where they are None. `running(arguments, way)` runs it on these arguments,
+    `sweep(arguments, seconds)` on one set of them after the other, as far as sizes are left open;
+    None where the tracer knows no way to. Where it could not be traced there is an error in place
+    of the graph, which `traced()` raises."""
 
-    graph: Graph
+    graph: Graph | Exception
     calls: Callable[[Sequence[Array], str | None, int | None], list[TracedCall]]
     running: Callable[[Sequence[Array], WayToRun], ObjectRun] | None = None
+    sweep: Callable[[Sequence[Sequence[Array]], float], list[dict[str, Any]]] | None = None
+
+    def traced(self) -> Graph:
+        """The graph. Raises what tracing raised."""
+        if isinstance(self.graph, Exception):
+            raise self.graph
+        return self.graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def test_bad_input_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "text", ["import torch\nraise ValueError", "import torch as t\ndef step(x): return t.nothing"]
+    "text", ["import torch\nraise ValueError", "import torch\ndef step(x): return torch.nothing"]
 )
 def test_a_missing_as_is_told(
     text: str, files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -214,6 +214,9 @@ def test_a_missing_as_is_told(
     assert main(["run", "own.py:step", "--input", "f32[2]"]) != 0
     told = capsys.readouterr().err
     assert told.endswith("try: --as torch: own.py imports torch itself, and so runs by that\n")
+    (files / "own.py").write_text(text.replace("torch", "graphc as torch", 1))
+    assert main(["run", "own.py:step", "--input", "f32[2]"]) != 0
+    assert "--as" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,16 @@ import graphc
 from frontend import nn, optim
 from graphc.debug.cli import main
 from graphc.debug.compare import ladder as ladders
-from graphc.debug.compare import worker
+from graphc.debug.compare import peers, worker
 from graphc.debug.compare.op_kernels_plan import is_view, op_number, plan_of_ops
+from graphc.debug.compare.page import compiled_calls, page
 from graphc.debug.compare.phase_parts import CallsInTurn, phase_parts
 from graphc.debug.compare.rung_compiler import RungCompiler
 from graphc.debug.compare.rungs import rungs
 from graphc.debug.compare.svg import svg, time_text
 from graphc.debug.compare.text import table
 from graphc.debug.dump_files import drawn
+from graphc.debug.program import AS_IT_IS
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.passes.pipelines import optimize
 from graphc.schedule.plan import Launch
@@ -216,9 +218,10 @@ def test_each_rung_says_what_it_is_and_takes_turns(
             torch.set_eager_backend(backend)
         facts, turn = said
         values[rung.name] = facts["value"]
-        assert turn["steps"] == 2 and turn["min_us"] <= turn["median_us"]
+        assert turn["steps"] == 2 and turn["min_us"] <= turn["median_us"] <= turn["p99_us"]
         assert facts["launches"] > 0 and facts["allocated_bytes"] >= 0
         assert ("compile_s" in facts) == rung.compiled
+        assert ("tape" in facts) == (rung.backend == "native")
     assert max(values.values()) - min(values.values()) <= 1e-5 * max(values.values()), values
 
 
@@ -265,6 +268,118 @@ def test_what_is_off_or_disturbed_or_missing_is_told() -> None:
     assert any("not available: no <reason>" in line for line in lines)
     assert "a &amp; b" in svg(ladder) and "&lt;p&gt;" in svg(ladder)
     assert [time_text(t) for t in (12.3, 1234.0, 2.5e6)] == ["12 µs", "1.23 ms", "2.50 s"]
+
+
+# -- peers, sizes, what cannot be traced -----------------------------------------------------------
+
+
+def test_a_file_of_the_frontend_runs_by_what_stands_in_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does by PyTorch, where that is installed (tests/frontend/peers)."""
+    (tmp_path / "train.py").write_text(f"{STEP}\nassert torch.__name__ == 'other', torch", "utf-8")
+    package = ModuleType("other")
+    vars(package).update(
+        {name: value for name, value in vars(torch).items() if not name.startswith("__")},
+        set_num_threads=lambda count: None, manual_seed=lambda seed: None,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "other", package)
+    for part in ("nn", "optim"):
+        monkeypatch.setitem(sys.modules, f"other.{part}", getattr(torch, part))
+    monkeypatch.setattr(peers.importlib, "import_module", _other)
+    with peers.peer_run("torch", f"{tmp_path / 'train.py'}:step", (), AS_IT_IS, 1) as run:
+        first, second = (run.read(run.step())[0] for _ in range(2))
+    assert first.shape == () and second < first
+    assert sys.modules["frontend"] is torch and torch.__name__ == "frontend"
+
+
+def _other(name: str, real: Any = importlib.import_module) -> Any:
+    return real("other" if name == "torch" else name)
+
+
+def test_a_peer_that_is_not_there_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    g = graphc.GraphBuilder("g")
+    x = g.input("x", "f32[8]")
+    (tmp_path / "g.graph").write_text(str(g.finish(x * 2.0 + 1.0)), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "g.graph", "--peers", "theano"]) == 2
+    assert "no peer is named theano" in capsys.readouterr().err
+    assert main(["compare", "g.graph", "--sizes", "1,x"]) == 2
+    assert "--sizes 1,x: numbers with commas between them" in capsys.readouterr().err
+    monkeypatch.setattr(ladders, "rungs", lambda processors: rungs(processors)[:1])
+    few = ["--rounds", "1", "--seconds", "0.001"]
+    assert main(["compare", "g.graph", "--peers", "jax", "--sizes", "4", *few]) == 0
+    told = capsys.readouterr().out
+    assert "jax " in told and "not available: " in told
+    assert "sizes: not available: LoadError: sizes are swept over for functions" in told
+
+
+def test_a_sweep_shows_which_sizes_are_traced(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(STEP, "utf-8")
+    said: list[dict[str, Any]] = []
+    task = worker.Task(f"{tmp_path / 'train.py'}:step", (), 0, 1, sizes=(4, 1, 7, 9))
+    worker.serve(worker.Task.parse(task.text()), io.StringIO("turn 0\n"), said.append)
+    rows = said[0]["sizes"]
+    assert [row["shapes"] for row in rows] == [[[n, 6]] for n in (4, 1, 7, 9)]
+    assert [row["traces"] for row in rows] == [1, 2, 3, 3]
+    assert rows[0]["why"] == ["first call (f32[4,6])"] and rows[3]["why"] == []
+    assert all(row["eager_us"] > 0 and row["compiled_us"] > 0 for row in rows)
+
+
+def test_what_cannot_be_traced_has_eager_rungs_and_the_line_that_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = STEP.replace(
+        "    optimizer.zero_grad()", "    if loss > 3: return loss\n    optimizer.zero_grad()"
+    )
+    (tmp_path / "train.py").write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ladders, "rungs", lambda processors: rungs(processors)[:4])
+    few = ["--rounds", "1", "--seconds", "0.001", "--html", "page.html"]
+    assert main(["compare", "train.py:step", "--input", "f32[4,6]", *few]) == 0
+    told = capsys.readouterr().out
+    assert "eager, native kernels" in told and "static graph" not in told
+    assert "BROKEN: step cannot be traced" in told and "if loss > 3: return loss" in told
+    shown = (tmp_path / "page.html").read_text("utf-8")
+    assert "if loss &gt; 3: return loss" in shown and "eager, native kernels: ops" in shown
+
+
+def test_the_page_has_both_timelines_the_tape_and_the_graph(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(STEP, "utf-8")
+    reference = f"{tmp_path / 'train.py'}:step"
+    compiled = compiled_calls(ladders.Measured(reference), 0.01)
+    assert [call.name for call in compiled] == ["step"] and compiled[0].launches
+    run = {"us": 100.0, "median_us": 110.0, "p99_us": 130.0, "value": 1.0, "on_processor": 1.0}
+    run |= {"first_s": 0.001, "allocated_bytes": 10}
+    eager = run | {"launches": 2, "calls": 2, "moved_bytes": 8, "arena_bytes": 0}
+    tape = [("matmul", "f32[4,6]", 0, 5000, 96), ("<mean>", "", 6000, 9000, 4)]
+    ladder: dict[str, Any] = {
+        "title": "t & u", "rounds": 1,
+        "surroundings": dict.fromkeys(
+            ("processor", "code_for", "python", "numpy", "blas", "load", "load_after"), "x"),
+        "rungs": {
+            "eager, native kernels": eager | {"tape": tape},
+            "+ one call": eager | {"us": 10.0, "median_us": 10.5, "first_s": 0.5, "compile_s": 0.4},
+            "torch": run | {"us": 50.0, "median_us": 51.0, "value": 2.0},
+            "jax": {"missing": "no <jax>"},
+        },
+        "peers": ["torch", "jax"], "broken": "",
+        "sizes": {"sizes": [{
+            "shapes": [[4, 6]], "eager_first_us": 1.0, "eager_us": 1.0, "compiled_first_us": 2e6,
+            "compiled_us": 1.0, "traces": 1, "why": ["first <call>"]}]},
+    }  # fmt: skip
+    ladders._judge(ladder)
+    # 0.499 s that a compiled step takes longer at first, over 90 and 40 us that each call gains.
+    assert ladder["even"] == {"eager, native kernels": 5545, "torch": 12475}
+    assert ladder["wrong"] == [] and ladder["rungs"]["torch"]["gain"] == 2.0
+    shown = page(ladder, compiled)
+    assert "t &amp; u" in shown and "no &lt;jax&gt;" in shown and "first &lt;call&gt;" in shown
+    assert shown.count('<svg class="line"') >= 2 and shown.count('class="line memory"') >= 2
+    assert "matmul(f32[4,6])\n&lt;mean&gt;()" in shown and "return " in shown
+    assert "made up for after 12,475 calls of torch" in shown
+    assert "<script" not in shown and "http" not in shown.replace("http://www.w3.org/2000/svg", "")
 
 
 # -- the page --------------------------------------------------------------------------------------

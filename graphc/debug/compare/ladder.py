@@ -2,7 +2,8 @@
 
 in : what is run, and how often
 out: plain data: for each rung its times, memory, launches, bytes and compile time, or why it has
-     none; whether the machine was quiet; what else times depend on
+     none; peers and a sweep over sizes, if they are asked for; after how many calls compiling is
+     made up for; whether the machine was quiet; what else times depend on
 
 Turns go round, each round beginning with another rung, so that a slow phase of the machine falls on
 all. Compiled code is not taken from disk: what compiling takes is measured.
@@ -11,6 +12,7 @@ all. Compiled code is not taken from disk: what compiling takes is measured.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -19,8 +21,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from graphc.debug.compare.peers import check_peers
 from graphc.debug.compare.phase_parts import phase_parts
 from graphc.debug.compare.rungs import Rung, rungs
 from graphc.debug.compare.surroundings import (
@@ -32,7 +36,7 @@ from graphc.debug.compare.surroundings import (
 )
 from graphc.debug.compare.worker import Task
 from graphc.debug.load import loaded_object
-from graphc.debug.program import AS_IT_IS, ProgramOptions
+from graphc.debug.program import AS_IT_IS, LoadError, ProgramOptions, blaming
 from graphc.debug.traced import DrawnInput
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
@@ -47,12 +51,19 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is run, by the words of a command line."""
+    """What is run, by the words of a command line: by which `peers` besides, at which `sizes`."""
 
     reference: str
     inputs: tuple[str, ...] = ()
     program: ProgramOptions = AS_IT_IS
     title: str = ""
+    peers: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def task(self, processors: int, **rest: Any) -> Task:
+        program = self.program
+        return Task(self.reference, self.inputs, processors=processors, alias=program.alias,
+                    arguments=program.arguments, **rest)  # fmt: skip
 
 
 def climb(
@@ -61,19 +72,24 @@ def climb(
     """One ladder. Raises ArgumentError for no rounds, and what loading the object raises."""
     if rounds < 1:
         raise ArgumentError(f"{rounds} rounds: at least 1")
-    trains = _trains(what)
+    if any(size < 0 for size in what.sizes):
+        raise ArgumentError(f"sizes {', '.join(map(str, what.sizes))}: 0 or more")
+    check_peers(what.peers)
+    trains, broken = _trains(what)
     around = surroundings()
     processors = around["processors"]
     chosen = [
-        (number, rung) for number, rung in enumerate(rungs(processors))
-        if trains or not rung.trains_only
+        (rung, what.task(processors, rung=number))
+        for number, rung in enumerate(rungs(processors))
+        if (trains or not rung.trains_only) and not (broken and rung.compiled)
     ]  # fmt: skip
-    outcomes: dict[str, Any] = {rung.name: {} for _, rung in chosen}
+    chosen += [(Rung(peer), what.task(processors, rung=0, peer=peer)) for peer in what.peers]
+    outcomes: dict[str, Any] = {rung.name: {} for rung, _ in chosen}
     tell = told or (lambda line: None)
     with ExitStack() as stack:
         present: list[tuple[RungProcess, dict[str, Any]]] = []
-        for number, rung in chosen:
-            process = stack.enter_context(RungProcess(what, number, rung, processors))
+        for rung, task in chosen:
+            process = stack.enter_context(RungProcess(rung, task))
             outcomes[rung.name] |= process.greeting
             tell(f"{rung.name}: {process.told()}")
             if "missing" not in process.greeting:
@@ -82,18 +98,28 @@ def climb(
     ladder = {
         "name": what.reference, "title": what.title or what.reference, "rounds": rounds,
         "surroundings": around | {"load_after": load()}, "rungs": outcomes,
+        "peers": list(what.peers), "broken": broken,
     }  # fmt: skip
+    if what.sizes and not broken:
+        with RungProcess(Rung("sizes"), what.task(processors, rung=0, sizes=what.sizes)) as process:
+            ladder["sizes"] = process.turn(seconds)
     _judge(ladder)
     return ladder
 
 
-def _trains(what: Measured) -> bool:
-    """Whether the object has more than one phase; it is traced once, so that what is wrong with it
-    is told before anything is measured."""
+def _trains(what: Measured) -> tuple[bool, str]:
+    """Whether the object has more than one phase. It is traced once: why it cannot be, with the
+    line that breaks, is told, and eager rungs and peers are measured all the same."""
     inputs = [DrawnInput.parse(text) for text in what.inputs]
-    with loaded_object(what.reference, inputs, what.program) as (traced, _):
-        graph = traced if isinstance(traced, Graph) else traced.graph
-        return len(phase_parts(graph)) > 1
+    with loaded_object(what.reference, inputs, what.program) as (loaded, _):
+        if isinstance(loaded, Graph):
+            return len(phase_parts(loaded)) > 1, ""
+        path, _, name = what.reference.rpartition(":")
+        try:
+            with blaming(Path(path), f"{name} cannot be traced"):
+                return len(phase_parts(loaded.traced())) > 1, ""
+        except LoadError as error:
+            return False, str(error)
 
 
 def _take_turns(
@@ -115,6 +141,7 @@ def _take_turns(
         if "missing" not in facts and answers:
             facts["us"] = min(answer["min_us"] for answer in answers)
             facts["median_us"] = statistics.median(answer["median_us"] for answer in answers)
+            facts["p99_us"] = statistics.median(answer["p99_us"] for answer in answers)
             facts["steps"] = sum(answer["steps"] for answer in answers)
             facts["on_processor"] = statistics.median(a["on_processor"] for a in answers)
 
@@ -123,36 +150,57 @@ def _judge(ladder: dict[str, Any]) -> None:
     """Add what the times mean together: gains, rungs that were disturbed, values that are off."""
     timed = {name: rung for name, rung in ladder["rungs"].items() if "us" in rung}
     first = before = None
-    for rung in timed.values():
+    peers = ladder.get("peers", ())
+    for name, rung in timed.items():
+        before = first if name in peers else before  # each beside eager mode, no rung of the ladder
         first, before = first or rung["us"], before or rung["us"]
         rung["gain"], rung["of_first"] = before / rung["us"], first / rung["us"]
         slowed = rung["median_us"] > QUIET * rung["us"]
         rung["disturbed"] = slowed or rung["on_processor"] < ON_PROCESSOR
         before = rung["us"]
     ladder["quiet"] = bool(timed) and not any(rung["disturbed"] for rung in timed.values())
-    values = {n: rung["value"] for n, rung in timed.items() if rung.get("value") is not None}
+    values = {
+        n: rung["value"] for n, rung in timed.items()
+        if rung.get("value") is not None and n not in peers  # which draw weights of their own
+    }  # fmt: skip
+    ladder["even"] = _even(timed, peers)
     middle = statistics.median_low(values.values()) if values else 0.0
     ladder["wrong"] = [
         name for name, value in values.items() if not abs(value - middle) <= TOLERANCE * abs(middle)
     ]
 
 
-class RungProcess:
-    """The process of a rung. `greeting` is what it says of itself, or why it is `missing`."""
+def _even(timed: dict[str, Any], peers: Sequence[str]) -> dict[str, int | None]:
+    """After how many calls the fastest compiled rung of one thread has made up for its first, by
+    what runs at once; None where it never does."""
+    compiled = [
+        rung for name, rung in timed.items() if "compile_s" in rung and "threads" not in name
+    ]  # fmt: skip
+    if not compiled:
+        return {}
+    best = min(compiled, key=lambda rung: rung["us"])
+    at_once = [name for name, rung in timed.items() if "tape" in rung or name in peers]
+    result: dict[str, int | None] = {}
+    for name in at_once:
+        gained = timed[name]["us"] - best["us"]
+        spent = (best["first_s"] - timed[name]["first_s"]) * 1e6
+        result[name] = max(1, math.ceil(spent / gained)) if gained > 0 else None
+    return result
 
-    def __init__(self, what: Measured, number: int, rung: Rung, processors: int):
+
+class RungProcess:
+    """The process of a rung. `greeting` is what it says of itself, or why it is `missing`; of a
+    sweep it is there when a turn was made."""
+
+    def __init__(self, rung: Rung, task: Task):
         self.rung = rung
-        task = Task(
-            what.reference, what.inputs, number, processors, what.program.alias,
-            what.program.arguments,
-        )  # fmt: skip
         limits = {variable: str(rung.threads) for variable in THREAD_VARIABLES}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "graphc.debug.compare.worker", task.text()],
             env={**os.environ, **limits, "GRAPHC_CACHE": "off", "GRAPHC_DUMP": ""},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        self.greeting = self._answer()
+        self.greeting = {} if task.sizes else self._answer()
 
     def __enter__(self) -> RungProcess:
         return self

@@ -10,7 +10,7 @@ STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#333}.title{font-weight:600}.dim{fill:#777}"
     "@media(prefers-color-scheme:dark){text{fill:#ddd}.dim{fill:#999}}"
 )
-EAGER, STATIC, WHOLE = "#c98b3c", "#4d86b8", "#3f9a6b"
+EAGER, STATIC, WHOLE, PEER = "#c98b3c", "#4d86b8", "#3f9a6b", "#8a6bb8"
 
 
 def svg(ladder: dict[str, Any]) -> str:
@@ -32,7 +32,7 @@ def svg(ladder: dict[str, Any]) -> str:
             f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{escape(name)}</text>',
             f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2" '
             f'fill="{_colour(name, rung)}"><title>{escape(name)}: {label}, '
-            f"{rung['launches']} launches</title></rect>",
+            f"{rung.get('launches', '?')} launches</title></rect>",
             f'<text x="{LEFT + length + 6:.1f}" y="{y + 14}">{label}</text>',
         ]
     quiet = "" if ladder["quiet"] else "; the machine was not quiet"
@@ -51,6 +51,8 @@ def time_text(microseconds: float) -> str:
 
 
 def _colour(name: str, rung: dict[str, Any]) -> str:
+    if "launches" not in rung:
+        return PEER
     if name.startswith("eager") or "compile_s" not in rung:
         return EAGER
     return STATIC if rung.get("calls", 1) > 1 else WHOLE

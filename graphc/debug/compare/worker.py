@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from graphc.debug.compare.graph_runs import graph_run
+from graphc.debug.compare.peers import peer_run
 from graphc.debug.compare.rung_compiler import RungCompiler
 from graphc.debug.compare.rungs import Rung, rungs
 from graphc.debug.load import loaded_object
@@ -30,12 +31,13 @@ from graphc.ir.nodes import Graph
 from graphc.runtime.allocator import keep_freed_memory
 
 FEWEST_STEPS = 2
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """What a worker runs: the object, its inputs as texts, how its file is imported, the number of
-    its rung among those of a machine with so many processors."""
+    its rung among those of a machine with so many processors; or a peer, or sizes to sweep over."""
 
     reference: str
     inputs: tuple[str, ...]
@@ -43,6 +45,8 @@ class Task:
     processors: int
     alias: str | None = None
     arguments: tuple[str, ...] = ()
+    peer: str = ""
+    sizes: tuple[int, ...] = ()
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -50,7 +54,7 @@ class Task:
     @staticmethod
     def parse(text: str) -> Task:
         fields = json.loads(text)
-        lists = {name: tuple(fields[name]) for name in ("inputs", "arguments")}
+        lists = {name: tuple(fields[name]) for name in ("inputs", "arguments", "sizes")}
         return Task(**{**fields, **lists})
 
     @property
@@ -60,9 +64,13 @@ class Task:
 
 def serve(task: Task, requests: Any, answer: Callable[[dict[str, Any]], None]) -> None:
     """Set the rung up, say what it is, and answer turns until the input ends."""
+    inputs = [DrawnInput.parse(text) for text in task.inputs]
+    if task.peer or task.sizes:
+        _stay_on(1)
+        _serve_other(task, inputs, requests, answer)
+        return
     rung = rungs(task.processors)[task.rung]
     _stay_on(rung.threads)
-    inputs = [DrawnInput.parse(text) for text in task.inputs]
     compiler = RungCompiler(rung)
     with loaded_object(task.reference, inputs, task.program) as (loaded, arrays):
         if rung.keeps:
@@ -72,6 +80,35 @@ def serve(task: Task, requests: Any, answer: Callable[[dict[str, Any]], None]) -
         answer(_facts(run, rung, compiler))
         for line in requests:
             answer(_turn(run.step, float(line.split()[1])))
+
+
+def _serve_other(
+    task: Task, inputs: Sequence[DrawnInput], requests: Any,
+    answer: Callable[[dict[str, Any]], None],
+) -> None:  # fmt: skip
+    """A peer, or a sweep over sizes."""
+    if task.peer:
+        with peer_run(task.peer, task.reference, inputs, task.program, 1) as run:
+            answer(_first_steps(run))
+            for line in requests:
+                answer(_turn(run.step, float(line.split()[1])))
+        return
+    keep_freed_memory()
+    with loaded_object(task.reference, inputs, task.program) as (loaded, arrays):
+        if isinstance(loaded, Graph) or loaded.sweep is None:
+            raise LoadError("sizes are swept over for functions and modules")
+        sets = [_at_size(arrays, size) for size in task.sizes]
+        answer({"sizes": loaded.sweep(sets, float(next(iter(requests)).split()[1]))})
+
+
+def _at_size(arrays: Sequence[Array], size: int) -> list[Array]:
+    """The arrays with another first extent, those that share it with the first array."""
+    shared = next((array.shape[0] for array in arrays if array.ndim), 0)
+    return [
+        np.resize(array, (size, *array.shape[1:])) if array.ndim and array.shape[0] == shared
+        else array
+        for array in arrays
+    ]  # fmt: skip
 
 
 def _run(loaded: Any, arrays: Sequence[np.ndarray[Any, Any]], way: WayToRun) -> ObjectRun:
@@ -84,7 +121,17 @@ def _run(loaded: Any, arrays: Sequence[np.ndarray[Any, Any]], way: WayToRun) -> 
 
 
 def _facts(run: ObjectRun, rung: Rung, compiler: RungCompiler) -> dict[str, Any]:
-    """The first steps: how long the first takes, what the second gives, what another allocates."""
+    facts = _first_steps(run)
+    if rung.compiled:
+        return facts | compiler.facts() | {"parts": compiler.parts}
+    ops, moved = run.counted()
+    facts |= {"launches": ops, "calls": ops, "moved_bytes": moved, "arena_bytes": 0}
+    watched = run.watched if rung.backend == "native" else None
+    return facts if watched is None else facts | {"tape": watched()}
+
+
+def _first_steps(run: ObjectRun) -> dict[str, Any]:
+    """How long the first step takes, what the second gives, what another allocates."""
     started = time.perf_counter()
     run.step()
     first = time.perf_counter() - started
@@ -94,10 +141,7 @@ def _facts(run: ObjectRun, rung: Rung, compiler: RungCompiler) -> dict[str, Any]
     allocated = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     facts: dict[str, Any] = {"first_s": first, "value": value, "allocated_bytes": allocated}
-    if rung.compiled:
-        return facts | compiler.facts() | {"parts": compiler.parts}
-    ops, moved = run.counted()
-    return facts | {"launches": ops, "calls": ops, "moved_bytes": moved, "arena_bytes": 0}
+    return facts
 
 
 def checksum(arrays: Sequence[np.ndarray[Any, Any]]) -> float | None:
@@ -121,6 +165,7 @@ def _turn(step: Callable[[], Any], seconds: float) -> dict[str, Any]:
     median = statistics.median(times)
     return {
         "min_us": min(times) / 1e3, "median_us": median / 1e3, "steps": len(times),
+        "p99_us": sorted(times)[int(0.99 * (len(times) - 1) + 0.5)] / 1e3,
         "on_processor": share,
     }  # fmt: skip
 
