@@ -50,7 +50,7 @@ def sweep(
     """A function on one set of arguments after the other, eagerly and compiled: of each, what the
     first call took and the median of further ones in microseconds; how often it was traced by then,
     and why it was for these."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for arguments in sets:
         row: dict[str, Any] = {"shapes": [list(x.shape) for x in arguments]}
         for name, function in (("eager", compiled.function), ("compiled", compiled)):

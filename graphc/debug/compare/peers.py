@@ -11,6 +11,7 @@ file that has a twin `NAME_jax` of its function, over arrays, is asked for that 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -57,10 +58,6 @@ def _torch(
         yield ObjectRun(lambda: function(*tensors), _arrays, lambda: (0, 0))
 
 
-def _torch_compiled(*arguments: Any) -> Any:
-    return _torch(*arguments, compiled=True)
-
-
 @contextlib.contextmanager
 def _jax(
     reference: str, inputs: Sequence[DrawnInput], program: ProgramOptions, threads: int
@@ -77,7 +74,7 @@ def _jax(
 
 
 PEERS: dict[str, Callable[..., Any]] = {
-    "torch": _torch, "torch.compile": _torch_compiled, "jax": _jax,
+    "torch": _torch, "torch.compile": functools.partial(_torch, compiled=True), "jax": _jax,
 }  # fmt: skip
 
 
