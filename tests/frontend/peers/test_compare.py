@@ -1,16 +1,14 @@
-"""`graphc compare --peers torch`: a file of the frontend, run by PyTorch itself."""
+"""`graphc compare --peers torch`: a file of the frontend, run by PyTorch itself, in the process
+that ladders run it in."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
-import frontend
-from graphc.debug.compare.peers import peer_run
-from graphc.debug.program import AS_IT_IS
-
-torch = pytest.importorskip("torch")
+from graphc.debug.compare.worker import Task
 
 FILE = """
 from typing import Annotated, Any
@@ -34,14 +32,11 @@ def step(x: Annotated[Any, "f32[4,6]"]) -> Any:
 
 def test_a_file_runs_by_pytorch(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FILE, "utf-8")
-    threads = torch.get_num_threads()
-    try:
-        with peer_run("torch", f"{tmp_path / 'train.py'}:step", (), AS_IT_IS, 1) as run:
-            first = run.read(run.step())
-            second = run.read(run.step())
-    finally:
-        torch.set_num_threads(threads)
-    assert [array.shape for array in first] == [(), (3,)] and second[0] < first[0]
-    import frontend as again
-
-    assert again is frontend and torch.__spec__.name == "torch"
+    task = Task(f"{tmp_path / 'train.py'}:step", (), 0, 1, peer="torch")
+    ran = subprocess.run(
+        [sys.executable, "-m", "graphc.debug.compare.worker", task.text()],
+        input="turn 0\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    facts, turn = map(json.loads, ran.stdout.splitlines())
+    assert "missing" not in facts and 0 < facts["value"] < 10, ran.stderr
+    assert turn["steps"] == 2 and turn["min_us"] <= turn["p99_us"]
