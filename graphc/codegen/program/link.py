@@ -103,7 +103,7 @@ def link(
     }
     started = time.perf_counter()
     if threads > 1:
-        plan, chosen = _scheduled(plan, kernels, threads, grows)
+        plan, chosen = scheduled(plan, kernels, threads, grows=grows)
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
     addresses = {kernel.symbol: kernel.address for kernel in with_variants(kernels.values())}
@@ -138,8 +138,8 @@ def link(
     return program, plan
 
 
-def _scheduled(
-    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int, grows: bool
+def scheduled(
+    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int, *, grows: bool = True
 ) -> tuple[Plan, Schedule]:
     """How the plan runs on several threads. One of sizes known only at run time keeps its order,
     and is split as its example: what overlaps in memory is the same at all sizes."""

@@ -9,93 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-import graphc
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction import strategies
-from graphc.codegen.recipes.contraction.blocked import BlockedPlan
-from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
-from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
-from graphc.codegen.recipes.contraction.gemv import GemvPlan
-from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.recipe import lower_contract
 from graphc.codegen.recipes.contraction.sized import SizedPlan
-from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES, Strategy, choose
-from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
-from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import named
-from graphc.ops import contract
 from graphc.ops.interpreter import evaluate
-from graphc.ops.movement import transpose
-from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import kernels
+from tests.codegen.recipes.contraction.problems import (
+    PROBLEMS,
+    body_of,
+    convolution,
+    product,
+)
 
-Graph = graphc.Graph
-Shape = tuple[int, ...]
 Priced = Callable[..., Any]
 TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"]
-
-
-def product(m: int, n: int, k: int, *, columns_first: bool = False) -> Graph:
-    g = graphc.GraphBuilder("product")
-    x = g.input("x", f"f32[{m},{k}]")
-    y = g.input("y", f"f32[{n},{k}]" if columns_first else f"f32[{k},{n}]")
-    return g.finish(contract.matmul(x, transpose(y, permutation=(1, 0)) if columns_first else y))
-
-
-def convolution(
-    which: str, x: Shape, w: Shape, stride: int = 1, groups: int = 1, channels_last: bool = False
-) -> Graph:
-    """A convolution with one element of padding, or a gradient of it. `channels_last`: the weight
-    is stored with output channels side by side."""
-    g = graphc.GraphBuilder("convolution")
-    rank = len(x) - 2
-    geometry: dict[str, Any] = {"stride": (stride,) * rank, "padding": (1,) * rank,
-                                "dilation": (1,) * rank, "groups": groups}  # fmt: skip
-    size = tuple((dim + 2 - tap) // stride + 1 for dim, tap in zip(x[2:], w[2:]))
-    types = {"x": f"f32{list(x)}", "c": f"f32{[x[0], w[0], *size]}"}
-    if which == "by w":
-        operands = [g.input(name, types[name]) for name in ("x", "c")]
-        return g.finish(contract.conv_weight_grad(*operands, kernel=w[2:], **geometry))
-    operand = g.input("first", types["x" if which == "forward" else "c"])
-    weight = g.input("w", f"f32{[*w[1:], w[0]] if channels_last else list(w)}")
-    if channels_last:
-        weight = transpose(weight, permutation=(rank + 1, *range(rank + 1)))
-    if which == "forward":
-        return g.finish(contract.conv(operand, weight, **geometry))
-    return g.finish(contract.conv_input_grad(operand, weight, size=x[2:], **geometry))
-
-
-PROBLEMS: dict[str, tuple[Graph, Strategy]] = {
-    "depthwise by w": (
-        convolution("by w", (16, 32, 32, 32), (32, 1, 3, 3), groups=32), DepthwiseWgradPlan
-    ),
-    "small planes": (convolution("forward", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
-    "small planes by x": (convolution("by x", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
-    "small planes by w": (convolution("by w", (16, 64, 4, 4), (64, 64, 3, 3)), TapListConvPlan),
-    "one image": (
-        convolution("forward", (1, 64, 8, 8), (96, 64, 3, 3), channels_last=True), DirectConvPlan
-    ),
-    "one row": (product(1, 512, 300), GemvPlan),
-    "one row, columns first": (product(1, 512, 300, columns_first=True), GemvPlan),
-    "large planes by w": (convolution("by w", (16, 64, 32, 32), (64, 64, 3, 3)), SplitKPlan),
-    "large product": (product(512, 512, 512), BlockedPlan),
-    "deep product": (product(64, 96, 1100), BlockedPlan),
-    "stride 2 by x": (
-        convolution("by x", (4, 64, 32, 32), (128, 64, 3, 3), stride=2), ParitySplitPlan
-    ),
-    "small product": (product(5, 7, 3), UnblockedPlan),
-    "large planes": (convolution("forward", (4, 64, 16, 16), (64, 64, 3, 3)), UnblockedPlan),
-    "stride 2": (convolution("forward", (2, 3, 9, 12), (5, 3, 3, 3), stride=2), UnblockedPlan),
-    "one axis": (convolution("forward", (2, 5, 33), (7, 5, 4)), UnblockedPlan),
-}  # fmt: skip
-
-
-def body_of(graph: Graph) -> Graph:
-    """The body of the kernel around the contraction."""
-    return next(each.body for each in kernels(plan_graph(graph)[1]) if each.recipe == "contract")
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
