@@ -27,6 +27,7 @@ from graphc.ir.handle import apply, broadcast_to, lift
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import TensorType
+from graphc.ir.undecided import remembered_by_answers
 from graphc.ops.kinds.op import Types
 from graphc.ops.kinds.region import GRADIENT_RULES, RECORDED_FORMS
 from graphc.ops.movement import reshape, transpose
@@ -55,7 +56,7 @@ def _recorded_scan(types: Types, attributes: dict[str, Any]) -> dict[str, Any]:
     return {**attributes, "saved": saved, "body": grown}
 
 
-@functools.lru_cache(maxsize=256)
+@remembered_by_answers(256)
 def _saving(body: Graph, carry: int) -> Graph:
     whole = derive_joint(body, seeds=_floats(body.output_types), share=True)
     forward = partition(whole).forward
@@ -84,7 +85,7 @@ def _scan_rule(
     )
 
 
-@functools.lru_cache(maxsize=256)
+@remembered_by_answers(256)
 def _step_backward(
     body: Graph, seeds: tuple[int, ...], carry: int, saved: int
 ) -> tuple[Graph, tuple[int, ...]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeGuard, TypeVar
 
 from graphc.errors import UndecidedSizeError
 
@@ -49,6 +50,39 @@ def forgets_answers(function: Function) -> Function:
     answer change."""
     _FORGETTING.append(function.cache_clear)  # type: ignore[attr-defined]
     return function
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def remembered_by_answers(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function of hashable positional arguments whose results may rest on answers: they are kept
+    with those who gave them, as long as these are; where nobody answers, the latest `size` are."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        alone: Any = functools.lru_cache(maxsize=size)(function)
+
+        @functools.wraps(function)
+        def remembered(*key: Any) -> R:
+            answers = _ANSWERS.get()
+            if answers is None:
+                result: R = alone(*key)
+                return result
+            known = answers.memos.setdefault(remembered, {})
+            if key not in known:
+                known[key] = function(*key)  # type: ignore[call-arg]
+            result = known[key]
+            return result
+
+        BY_ANSWERS.append(remembered)
+        return remembered  # type: ignore[return-value]
+
+    return decorate
+
+
+BY_ANSWERS: list[Callable[..., Any]] = []
+"""The functions that remember so."""
 
 
 @contextmanager

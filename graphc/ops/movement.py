@@ -226,7 +226,8 @@ def _slice_vjp(g: Any, out: Any, x: Any, *, start: Shape, size: Shape, step: Sha
     for axis in range(rank):
         first, count, stride = start[axis], size[axis], step[axis]
         if equal(count, 0):
-            low.append(x.shape[axis])
+            # Of no elements: all are padding. `count` may be a size that is 0 only here.
+            low.append(x.shape[axis] - count)
             high.append(0)
             interior.append(0)
             continue

@@ -41,13 +41,18 @@ def decompose_to_recipes(graph: Graph) -> Graph:
     return _expanded(graph, {}, keep_recipes=True)
 
 
-def _expanded(graph: Graph, definitions: dict[Any, Graph], keep_recipes: bool) -> Graph:
-    """`graph` without composites. `definitions` holds those expanded before, by definition."""
+Expansions = dict[int, tuple[Graph, Graph]]
+"""Definitions and what they were expanded to, by the identity of the definition: it is held here,
+so that no other graph gets that identity while this lasts."""
+
+
+def _expanded(graph: Graph, expansions: Expansions, keep_recipes: bool) -> Graph:
+    """`graph` without composites. `expansions` are those made before."""
     draft = Draft()
 
     def visit(node: Node, operands: Values) -> Values:
         if node.regions:
-            regions = tuple(_expanded(region, definitions, keep_recipes) for region in node.regions)
+            regions = tuple(_expanded(region, expansions, keep_recipes) for region in node.regions)
             node = replace(node, regions=regions)
         op = None if node.op == CONSTANT else lookup(node.op)
         types = tuple(draft.type(value) for value in operands)
@@ -55,11 +60,11 @@ def _expanded(graph: Graph, definitions: dict[Any, Graph], keep_recipes: bool) -
             return draft.add(moved(node, operands))
         attributes = dict(node.attributes)
         definition = op.definition(types, attributes)
-        # Definitions are made once per op, types and attributes, and live as long as the op.
-        if id(definition) not in definitions:
-            definitions[id(definition)] = _expanded(definition, definitions, keep_recipes)
+        if id(definition) not in expansions:
+            expanded = _expanded(definition, expansions, keep_recipes)
+            expansions[id(definition)] = definition, expanded
         operands = _checked(op, attributes, operands, draft)
-        return inlined(definitions[id(definition)], draft, operands)
+        return inlined(expansions[id(definition)][1], draft, operands)
 
     return replayed(graph, draft, visit)
 

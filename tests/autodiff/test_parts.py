@@ -9,6 +9,10 @@ import pytest
 
 import frontend as torch
 import graphc
+from graphc.ir.dims import dim
+from graphc.ir.instances import at_sizes
+from graphc.ir.size_guards import answered_by
+from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops.movement import slice_
 
@@ -83,3 +87,23 @@ def test_eager_and_compiled_gradients_have_the_same_bits(case: str) -> None:
     assert eager.tobytes() == compiled.tobytes()
     if case == "split":
         assert np.signbit(eager[0, [0, 2, 4]]).all()  # -0: no zero was added
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_gradient_of_a_slice_whose_size_is_0_in_the_example(n: int, step: int) -> None:
+    """Half of the elements of f32[n], so none where n is 1."""
+    g = graphc.GraphBuilder("slices")
+    with answered_by({"n": n}) as answers:
+        x = g.input("x", TensorType(DType.f32, (dim("n", 1),)))
+        count = x.shape[0] // 2
+        first = 0 if step > 0 else x.shape[0] - 1
+        graph = g.finish(e.exp(slice_(x, start=(first,), size=(count,), step=(step,))))
+        joint = graphc.verify(graphc.joint(graph))
+    assert joint.output_types[1] == graph.input_types[0]
+    assert all(guard.holds({"n": n}) for guard in answers.guards)
+    zeros, ones = np.zeros(n, np.float32), np.ones(n // 2, np.float32)
+    *_, gradient = graphc.run(at_sizes(joint, {"n": n}), zeros, ones)
+    taken = np.zeros(n, np.float32)
+    taken[::step][: n // 2] = 1
+    assert np.array_equal(gradient, taken)

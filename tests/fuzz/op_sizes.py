@@ -1,5 +1,6 @@
 """Ops of the table with a size left open: compiled once, at every size the bits of the kernel that
-is compiled for it, and nothing written outside of the memory of a call.
+is compiled for it, and nothing written outside of the memory of a call; its gradients can be
+derived where any of these sizes answers what is asked.
 
 A case is a sample of an op in which the axes of one extent become a size, and sizes to run it at.
 Where the op cannot be inferred so (its attributes hold the number), or asks for the number itself,
@@ -30,6 +31,8 @@ from tests.fuzz.frame import Broken, Fuzzer
 
 Array = np.ndarray[Any, Any]
 SPREAD = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 70)
+AFTER_GRADIENTS = ("unpack",)
+"""Ops that passes make: nothing is derived of them."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ def check(case: Case) -> str:
         graph, guards = opened(case)
     except GraphError:
         return "does not fit"
+    for n in case.sizes:
+        _derive(case, graph, n)
     sizes = [n for n in case.sizes if all(guard.holds({"n": n}) for guard in guards)]
     if any(guard.sign == "==" for guard in guards):
         return "asks for the number"
@@ -113,6 +118,22 @@ def check(case: Case) -> str:
         with fenced():
             _compare(case, graph, sized, n)
     return "compared"
+
+
+def _derive(case: Case, graph: Graph, n: int) -> None:
+    """The gradients of the op where `n` answers what its rules ask: of the types of the operands,
+    as where the size is a number. A rule may refuse an open size."""
+    floats = [i for i, type in enumerate(graph.output_types) if type.dtype.is_float]
+    try:
+        graphc.joint(at_sizes(graph, {"n": n}), seeds=floats)
+    except GraphError:
+        return  # no gradient, or no such size
+    try:
+        with answered_by({"n": n}):
+            graphc.verify(graphc.joint(graph, seeds=floats))
+    except GraphError as error:
+        if "the gradient rule of" in str(error) and case.op not in AFTER_GRADIENTS:
+            raise Broken(f"gradients at {n}: {error}") from None
 
 
 def _compare(case: Case, graph: Graph, sized: Any, n: int) -> None:

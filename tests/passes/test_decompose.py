@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 
 from graphc.errors import IndexRangeError
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.nodes import Location
+from graphc.ir.nodes import Graph, Location
 from graphc.ir.parser import parse
 from graphc.ir.registry import lookup
 from graphc.ir.verifier import verify
+from graphc.ops.composite import var
 from graphc.ops.interpreter import run
+from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.op import Types
 from graphc.passes.decompose import decompose, decompose_to_recipes
 
 HERE = Location("model.py", 12, "forward")
@@ -75,3 +81,27 @@ def test_the_check_of_a_composite_stays() -> None:
     assert (run(graph, np.array([0, 3, 1]))[0] == np.eye(4, dtype=np.int64)[[0, 3, 1]]).all()
     with pytest.raises(IndexRangeError, match="class values must be below classes: 4"):
         run(graph, np.array([0, 4, 1]))
+
+
+def test_a_definition_that_its_op_drops_stays_while_its_expansion_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is looked up by identity: another graph must not get that."""
+    made: list[Graph] = []
+
+    def definition(op: Composite, types: Types, attributes: dict[str, Any]) -> Graph:
+        dropped = [graph for graph in made if sys.getrefcount(graph) <= 3]
+        assert not dropped, "held by this test alone"
+        builder = GraphBuilder(op.name)
+        inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
+        graph = builder.finish(op.define(*inputs, **attributes))
+        if sys._getframe(1).f_code.co_name != "infer":
+            made.append(graph)
+        return graph
+
+    builder = GraphBuilder("g")
+    inputs = [builder.input(f"x{rows}", f"f32[{rows},5]") for rows in range(2, 6)]
+    before = builder.finish(*(var(x, axes=(1,)) for x in inputs))
+    monkeypatch.setattr(Composite, "definition", definition)
+    decompose(before)
+    assert len(made) > len(inputs)

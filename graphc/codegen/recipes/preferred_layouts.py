@@ -47,7 +47,7 @@ def preferred_layouts(target: Target) -> Preferred:
     return preferred
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Tile | None:
     """The tiles in which the operand is read; None where it is broadcast, or read once for a single
     row."""
@@ -62,7 +62,7 @@ def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: in
     return None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _tile_of_convolution(
     target: Target, types: tuple[TensorType, ...], attributes: tuple[tuple[str, Any], ...]
 ) -> Tile | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
 from graphc.codegen.recipes.typical import IMAGES, ROWS, typical
@@ -27,6 +28,8 @@ class ContractionProblem:
     view: ContractionView
     lanes: int
     """Those of a full vector of what the body computes with; a strategy may take fewer."""
+    tilings: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What `tilings.py` was asked before."""
 
     @property
     def name(self) -> str:

@@ -6,7 +6,6 @@ each with what it costs whatever the vector operand's copies are.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -89,12 +88,13 @@ def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterat
         return
     flat = tuple(range(rank))
     for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
-        tiling = _tiling(problem, axes, axes == flat, target)
+        if (axes, target) not in problem.tilings:
+            problem.tilings[axes, target] = _tiling(problem, axes, axes == flat, target)
+        tiling = problem.tilings[axes, target]
         if tiling is not None and tiling.bound < limit:
             yield tiling
 
 
-@functools.lru_cache(maxsize=8)
 def _tiling(
     problem: ContractionProblem, lane_axes: tuple[int, ...], flat: bool, target: Target
 ) -> Tiling | None:
