@@ -66,19 +66,20 @@ def graphc_peer(threads: int, level: str) -> Setup:
 
     With more than one thread, `one` is what `native` is on one."""
     import graphc
-    from graphc.codegen.llvm.native import compile_driver
+    from graphc.codegen.llvm.loading import compile_driver
     from graphc.runtime.native_call import enter
 
+    loaded = compile_driver(REPEAT, {}, "repeat")
     repeat = ctypes.CFUNCTYPE(
         ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-    )(compile_driver(REPEAT, {}, "repeat"))
+    )(loaded.address)
 
     def bare(executable: Any, arrays: list[Array], name: str) -> Run:
         """The foreign call alone, on arrays made for the results once."""
         results = list(executable(*arrays))
         # There is no public handle on it: the frame that the call before has left is used.
         frame = executable._frames[-1]
-        alive = (executable, [*arrays, *results])
+        alive = (executable, [*arrays, *results], loaded)
         address = ctypes.cast(enter(), ctypes.c_void_p).value
 
         def native(count: int) -> list[Array]:

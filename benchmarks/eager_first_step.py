@@ -29,18 +29,18 @@ def measured(name: str) -> dict[str, Any]:
     from workloads import WORKLOADS
 
     import frontend
-    from graphc.codegen.llvm.native import OBJECTS
+    from graphc.codegen.llvm.loading import loaded_functions
 
     workload = {each.name: each for each in WORKLOADS}[name]
     step = steps.make(workload)
     inputs = [frontend.from_numpy(array) for array in workload.inputs()]
-    before = len(OBJECTS)
+    before = loaded_functions()
     spent = []
     for _ in range(4):
         started = time.perf_counter()
         step(*inputs)
         spent.append(time.perf_counter() - started)
-    return {"first": spent[0], "later": min(spent[1:]), "kernels": len(OBJECTS) - before}
+    return {"first": spent[0], "later": min(spent[1:]), "kernels": loaded_functions() - before}
 
 
 def in_process(name: str, folder: str, processes: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from code_digests.loop_text import loop_text
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.llvm.jit import ANY_NAME, LEVELS
 from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
+from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_text, joined
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
@@ -39,6 +40,7 @@ from graphc.schedule.plan import KernelSpec, kernels, print_plan
 from graphc.schedule.threads import one_thread
 
 THREADS = 4
+NOWHERE = LoadedFunction(0)
 Digests = dict[str, str]
 
 
@@ -75,7 +77,7 @@ class Compiler:
         digests, native = {"plan": digest(print_plan(plan, locations=False))}, {}
         for spec, name in kernels(plan).items():
             if not spec.has_loops:
-                native[spec] = NativeKernel(f"host_{name}", 0, 1, 0)
+                native[spec] = NativeKernel(f"host_{name}", NOWHERE, 1, 0)
                 continue
             made = self._made(spec)
             digests[name] = made.digest
@@ -108,7 +110,7 @@ class Compiler:
         if apart is not None and of_class is not None:
             variant = SizeVariant(apart, of_class.native)
         native = NativeKernel(
-            "", 0, kernel.extent, scratch_layout(kernel)[1],
+            "", NOWHERE, kernel.extent, scratch_layout(kernel)[1],
             tuple(size.name for size in kernel.dims), variant,
         )  # fmt: skip
         made = _Made(native, self._code(kernel), of_class.digest if of_class else "")

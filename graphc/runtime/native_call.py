@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.llvm.native import compile_driver
+from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import running
 from graphc.errors import LoweringError
@@ -88,11 +88,12 @@ def slots(
 @functools.cache
 def enter() -> Any:
     """The function `enter(list address, call address) -> status`; a call releases the GIL."""
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(_enter_address())
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    return function(_enter_function().address)
 
 
 @functools.cache
-def _enter_address() -> int:
+def _enter_function() -> LoadedFunction:
     _check_layout()
     return compile_driver(_text(running().triple), {}, "enter", store=user_cache())
 
@@ -124,7 +125,7 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
-_METHODS: list[_Method] = []
+_METHODS: list[tuple[_Method, LoadedFunction]] = []
 """Every one that was made, since functions point to it: threads that come at once make one each."""
 
 ONE_OBJECT = 0x8  # the function takes one argument: METH_O
@@ -136,12 +137,13 @@ def _method() -> _Method:
     names = (
         "PyCapsule_GetPointer", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong",
     )  # fmt: skip
-    symbols = {name: _address(getattr(ctypes.pythonapi, name)) for name in names}
-    symbols["enter"] = _enter_address()
+    callees = {name: LoadedFunction(_address(getattr(ctypes.pythonapi, name))) for name in names}
+    callees["enter"] = _enter_function()
     text = _METHOD.format(triple=running().triple)
-    function = compile_driver(text, symbols, "enter_method", store=user_cache())
-    _METHODS.append(_Method(b"enter", function, ONE_OBJECT, None))
-    return _METHODS[-1]
+    function = compile_driver(text, callees, "enter_method", store=user_cache())
+    method = _Method(b"enter", function.address, ONE_OBJECT, None)
+    _METHODS.append((method, function))
+    return method
 
 
 def _address(function: Any) -> int:

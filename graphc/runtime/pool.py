@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import math
 import os
 import signal
@@ -24,7 +25,7 @@ import time
 import warnings
 from typing import Any
 
-from graphc.codegen.llvm.native import compile_driver
+from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.target import host, running
@@ -90,9 +91,7 @@ class _Pool:
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(WORKERS + MOST_THREADS * LINE + PADDING)
         self.address = -(-ctypes.addressof(self._memory) // PADDING) * PADDING
-        text = pool_text(running().triple, _parking())
-        functions = compile_driver(text, {}, "functions", store=user_cache())
-        self._addresses = _addresses(functions)
+        self._addresses = _addresses(_functions().address)
         self.workers: list[Any] = []
         self._spins = self._calibrated()
 
@@ -147,6 +146,13 @@ class _Pool:
             return
         for identity in self.workers:
             c_function("pthread_join")(identity, None)
+
+
+@functools.cache
+def _functions() -> LoadedFunction:
+    """The pool's code, for the life of the process: a worker may be in it."""
+    text = pool_text(running().triple, _parking())
+    return compile_driver(text, {}, "functions", store=user_cache())
 
 
 def _addresses(functions: int) -> dict[str, int]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from graphc.codegen.llvm.native import OBJECTS, DriverCode, driver_code, load, load_driver
+from graphc.codegen.llvm.loading import LoadedFunction, load, load_driver, loaded_kernel
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.host_kernels import host_kernel
 from graphc.codegen.program.native_program import NativeProgram
@@ -68,18 +68,18 @@ def program_of(plan: Plan, native: NativeProgram) -> Program:
 def _with_table(program: Program) -> Program:
     """With the table that the driver of a single launch reads, where there are no sizes."""
     native = program.native
-    if not native.kernel or program.example:
+    if native.kernel is None or program.example:
         return program
     assert native.sizes is not None
-    return replace(program, table=with_kernel(native.sizes.table({}), native.kernel))
+    return replace(program, table=with_kernel(native.sizes.table({}), native.kernel.address))
 
 
 def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
     """The program at these sizes."""
     assert program.native.sizes is not None
     table = tuple(program.native.sizes.table(sizes))
-    if program.native.kernel:
-        table = with_kernel(table, program.native.kernel)
+    if program.native.kernel is not None:
+        table = with_kernel(table, program.native.kernel.address)
     return replace(
         program,
         argument_types=tuple([type_at(type, sizes) for type in program.argument_types]),
@@ -138,10 +138,10 @@ def remembered(
 def keep(store: ObjectCache, key: str, program: Program, optimised: Graph, plan: Plan) -> None:
     """Write a program to disk."""
     native = program.native
-    drivers = [(name, driver_code(address)) for name, address in native.drivers]
-    unloaded = replace(native, address=0, drivers=(), timings={}, kernel=int(native.kernel != 0))
-    kept = replace(program, native=unloaded, table=())
-    objects = {symbol: OBJECTS[symbol] for symbol in native.kernels}
+    drivers = [(name, driver.source) for name, driver in native.drivers]
+    kept = replace(program, native=native.unloaded(), table=())
+    loaded = {symbol: loaded_kernel(symbol) for symbol in native.kernels}
+    objects = {symbol: kernel.source for symbol, kernel in loaded.items() if kernel is not None}
     content = (kept, drivers, objects, pickle.dumps((optimised, plan)))
     kernels = [symbol.removeprefix("kernel_")[:16] for symbol in native.kernels]
     facts = {"kernel": f"program {optimised.name}", "target": native.target, "kernels": kernels}
@@ -154,25 +154,23 @@ def kept(store: ObjectCache, key: str) -> tuple[Program, Details] | None:
     if payload is None:
         return None
     program, drivers, objects, details = _loaded(payload)
-    OBJECTS.update(objects)
-    addresses = load(objects)
-    if program.native.kernel:
-        return _single(program, addresses), functools.partial(_loaded, details)
+    functions = load(objects)
+    if program.native.is_single:
+        return _single(program, functions), functools.partial(_loaded, details)
     for kernel in map(host_kernel, program.native.hosts):
-        addresses[kernel.symbol] = kernel.address
+        functions[kernel.symbol] = kernel.function
     for name, driver in drivers:
-        assert isinstance(driver, DriverCode)
-        addresses[name] = load_driver(driver, addresses)
-    native = replace(program.native, address=addresses["driver"])
+        functions[name] = load_driver(driver, functions)
+    native = replace(program.native, driver=functions["driver"])
     return replace(program, native=native), functools.partial(_loaded, details)
 
 
-def _single(program: Program, addresses: Mapping[str, int]) -> Program:
+def _single(program: Program, functions: Mapping[str, LoadedFunction]) -> Program:
     """A program of one launch whose kernel is loaded."""
-    (kernel,) = addresses.values()
+    (kernel,) = functions.values()
     arrays = len(program.argument_types) + len(program.output_types)
-    address = single_driver(arrays, running(None))
-    native = replace(program.native, address=address, kernel=kernel)
+    driver = single_driver(arrays, running(None))
+    native = replace(program.native, driver=driver, kernel=kernel)
     return _with_table(replace(program, native=native))
 
 

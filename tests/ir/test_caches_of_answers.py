@@ -55,6 +55,7 @@ ASK_NOTHING = {
     "ops/scalar_functions/airy.py": "coefficients",
     "runtime/allocator.py": "this machine",
     "runtime/native_call.py": "functions of this process",
+    "runtime/pool.py": "the code of the pool",
     "system.py": "this machine",
 }
 """Files whose functions remember what depends on no answer, and on what."""

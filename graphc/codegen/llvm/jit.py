@@ -21,21 +21,20 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
+from graphc.codegen.llvm.loading import LoadedFunction, ObjectStore, load, loaded_kernel
 from graphc.codegen.llvm.native import (
     CODEGEN_LEVEL,
     LOCK,
-    OBJECTS,
     RARE_LEVEL,
-    ObjectStore,
     assembly_of,
     compile_text,
     joined,
-    load,
 )
 from graphc.codegen.loop_ir.arguments import buffer_lengths
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import Target, running
 from graphc.ir.dims import evaluate
+from graphc.latest import Latest
 from graphc.system import IMPORTING
 
 
@@ -57,8 +56,8 @@ LEVELS = CODEGEN_LEVEL, RARE_LEVEL
 _EMPTY_ASSEMBLY = re.compile(r"\t(?:#|//)APP\n\t(?:#|//)NO_APP\n")
 """The marks of FunctionText.opaque."""
 
-# A memo of a pure function.
-_compiled: dict[str, CompiledKernel] = {}
+_compiled: Latest[str, CompiledKernel] = Latest(256)
+"""A memo of a pure function."""
 
 
 def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
@@ -107,7 +106,7 @@ def compile_kernel(
         known = _compiled.get(symbol)
         if known is not None:
             return known
-        kept = OBJECTS.get(symbol) or (store.get(symbol) if store is not None else None)
+        kept = object_of(symbol, store)
         if kept is not None:
             compiled = CompiledKernel(symbol, kept, {})
         else:
@@ -119,14 +118,21 @@ def compile_kernel(
             if store is not None:
                 store.put(symbol, compiled.object, {**facts, "kernel": kernel.name})
         _compiled[symbol] = compiled
-        OBJECTS[symbol] = compiled.object
         return compiled
 
 
-def kernel_address(
+def object_of(symbol: str, store: ObjectStore | None) -> bytes | None:
+    """The object code of a kernel, where it is loaded or kept."""
+    loaded = loaded_kernel(symbol)
+    if loaded is not None and isinstance(loaded.source, bytes):
+        return loaded.source
+    return None if store is None else store.get(symbol)
+
+
+def kernel_function(
     kernel: Kernel, target: Target | None = None, store: ObjectStore | None = None
-) -> int:
-    """The address of the kernel's loaded function, for a target this machine can run."""
+) -> LoadedFunction:
+    """The kernel's loaded function, for a target this machine can run."""
     compiled = compile_kernel(kernel, target, store)
     return load({compiled.symbol: compiled.object})[compiled.symbol]
 
@@ -161,7 +167,8 @@ def call_kernel(
 
 def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[..., None]:
     """What `call_kernel` does, for many calls of one kernel: it is found only once."""
-    function = KERNEL_FUNCTION(kernel_address(kernel, target))
+    loaded = kernel_function(kernel, target)
+    function = KERNEL_FUNCTION(loaded.address)
 
     def call(
         arrays: Sequence[np.ndarray[Any, Any]],
@@ -177,6 +184,7 @@ def kernel_caller(kernel: Kernel, target: Target | None = None) -> Callable[...,
         dims = (ctypes.c_int64 * max(1, len(kernel.dims)))(*(sizes[d.name] for d in kernel.dims))
         last = evaluate(kernel.extent, sizes) if end is None else end
         function(table, dims, begin, last, aligned)
+        assert loaded is not None  # held as long as the call may run
 
     return call
 

@@ -13,9 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
-from graphc.codegen.llvm.jit import LEVELS, compile_kernel
+from graphc.codegen.llvm.jit import LEVELS, compile_kernel, object_of
 from graphc.codegen.llvm.kernel import scratch_layout
-from graphc.codegen.llvm.native import OBJECTS
 from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.size_class import SizeClass, size_class
@@ -90,11 +89,8 @@ def _kept(store: ObjectCache, key: str, spec: KernelSpec) -> CompiledSpec | None
     facts = None if payload is None else _facts(json.loads(payload), symbols_of(spec.body))
     if facts is None:
         return None
-    code = OBJECTS.get(facts.symbol) or store.get(facts.symbol)
-    if code is None:
-        return None
-    OBJECTS[facts.symbol] = code
-    return CompiledSpec(facts, code)
+    code = object_of(facts.symbol, store)
+    return None if code is None else CompiledSpec(facts, code)
 
 
 def _text(facts: KernelFacts) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.native_kernel import NativeKernel
 from graphc.ir.dims import fixed
 from graphc.ir.instances import at_sizes
@@ -25,6 +26,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.latest import Latest
 from graphc.schedule.plan import KernelSpec
 from graphc.system import IMPORTING, after_fork
 
@@ -33,8 +35,8 @@ Array = np.ndarray[Any, Any]
 _SIGNATURE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
 )
-_made: dict[KernelSpec, tuple[NativeKernel, Any]] = {}
-"""A memo, which also keeps the callbacks alive: loaded code calls them."""
+_made: Latest[KernelSpec, NativeKernel] = Latest(256)
+"""A memo. Loaded code that calls them keeps the callbacks alive."""
 _noted: list[tuple[int, BaseException]] = []
 _lock = threading.Lock()
 after_fork(_lock._at_fork_reinit)  # type: ignore[attr-defined]
@@ -50,9 +52,9 @@ def host_kernel(spec: KernelSpec) -> NativeKernel:
         function = _SIGNATURE(_callback(spec.body, sizes))
         address = ctypes.cast(function, ctypes.c_void_p).value
         assert address is not None
-        kernel = NativeKernel(symbol, address, 1, 0, sizes)
-        known = _made.setdefault(spec, (kernel, function))
-    return known[0]
+        known = NativeKernel(symbol, LoadedFunction(address, (function,)), 1, 0, sizes)
+        _made[spec] = known
+    return known
 
 
 def calling_back(enter: Callable[[Any], int], block: int, nbytes: int) -> Callable[[Any], int]:

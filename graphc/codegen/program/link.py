@@ -4,9 +4,10 @@ order (see `driver`), on as many threads as the schedule says."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 
-from graphc.codegen.llvm.native import DRIVER_LEVEL, OBJECTS, compile_driver, load
+from graphc.codegen.llvm.loading import LoadedFunction, compile_driver, load
+from graphc.codegen.llvm.native import DRIVER_LEVEL
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
@@ -27,65 +28,73 @@ from graphc.codegen.recipes.size_class import within
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ir.instances import substitute
+from graphc.latest import Latest
 from graphc.schedule.instances import plan_at
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 from graphc.schedule.threads import Schedule, one_thread, schedule, spread, work_of
 from graphc.system import IMPORTING
 
-# Equal kernels are lowered and compiled once per process: a memo of a pure function.
-_native: dict[tuple[KernelSpec, Target], NativeKernel] = {}
+_native: MutableMapping[tuple[KernelSpec, Target], NativeKernel] = Latest(1024)
+"""Equal kernels are lowered and compiled once: a memo of a pure function. What it forgets stays
+loaded as long as a program has it."""
+Kernels = dict[KernelSpec, NativeKernel]
 
 
 def native_kernel(spec: KernelSpec, target: Target, timings: dict[str, float]) -> NativeKernel:
     """The kernel compiled and loaded; `timings` (seconds by phase) is added to."""
     if not spec.has_loops:
         return host_kernel(spec)
-    key = (spec, target)
-    if key not in _native:
-        _load({spec: compiled_spec(spec, target, timings)}, target, timings)
-    return _native[key]
+    known = _native.get((spec, target))
+    if known is None:
+        loaded = _loaded({spec: compiled_spec(spec, target, timings)}, target, timings)
+        known = loaded[spec]
+    return known
 
 
-def _compile_missing(plan: Plan, target: Target, timings: dict[str, float]) -> None:
-    """Compile the kernels not known yet."""
-    launches = (step for step in all_steps(plan) if isinstance(step, Launch))
-    _compile((step.kernel for step in launches if step.kernel.has_loops), target, timings)
+def _kernels(specs: Iterable[KernelSpec], target: Target, timings: dict[str, float]) -> Kernels:
+    """Kernels compiled and loaded, those that are missing with a compile worker where they are
+    many."""
+    kernels: Kernels = {}
+    missing = []
+    for spec in dict.fromkeys(specs):
+        known = _native.get((spec, target)) if spec.has_loops else host_kernel(spec)
+        if known is None:
+            missing.append(spec)
+        else:
+            kernels[spec] = known
+
+    def compile_here(spec: KernelSpec) -> None:
+        kernels[spec] = native_kernel(spec, target, timings)
+
+    if missing:
+        from_worker = compile_all(missing, target, compile_here)
+        kernels |= _loaded(from_worker, target, timings)
+    return kernels
 
 
-def _compile(specs: Iterable[KernelSpec], target: Target, timings: dict[str, float]) -> None:
-    """Compile those not known yet, many of them with a compile worker."""
-    specs = dict.fromkeys(spec for spec in specs if (spec, target) not in _native)
-    if not specs:
-        return
-    from_worker = compile_all(
-        list(specs), target, lambda spec: native_kernel(spec, target, timings)
-    )
-    _load(from_worker, target, timings)
-
-
-def _load(
+def _loaded(
     compiled: Mapping[KernelSpec, CompiledSpec], target: Target, timings: dict[str, float]
-) -> None:
+) -> Kernels:
     """Loads object code and remembers where it is, that of kernels for certain sizes first."""
     apart = {
         spec: within(spec, each.facts.size_class)
         for spec, each in compiled.items()
         if each.facts.size_class is not None
     }
-    _compile(apart.values(), target, timings)
+    of_class = _kernels(apart.values(), target, timings)
     started = time.perf_counter()
-    objects = {each.facts.symbol: each.object for each in compiled.values()}
-    OBJECTS.update(objects)
-    addresses = load(objects)
+    functions = load({each.facts.symbol: each.object for each in compiled.values()})
+    kernels: Kernels = {}
     for spec, each in compiled.items():
         facts, variant = each.facts, None
         if facts.size_class is not None:
-            variant = SizeVariant(facts.size_class, _native[(apart[spec], target)])
-        _native[(spec, target)] = NativeKernel(
-            facts.symbol, addresses[facts.symbol], facts.extent, facts.scratch_bytes, facts.sizes,
+            variant = SizeVariant(facts.size_class, of_class[apart[spec]])
+        kernels[spec] = _native[(spec, target)] = NativeKernel(
+            facts.symbol, functions[facts.symbol], facts.extent, facts.scratch_bytes, facts.sizes,
             variant,
         )  # fmt: skip
     timings["llvm"] = timings.get("llvm", 0.0) + time.perf_counter() - started
+    return kernels
 
 
 def link(
@@ -95,44 +104,41 @@ def link(
     runs. `reason`: why not on more, where the number 1 was not asked for. `grows`: the arena may be
     larger for the sake of threads."""
     timings: dict[str, float] = {}
-    _compile_missing(plan, target, timings)
-    kernels = {
-        step.kernel: native_kernel(step.kernel, target, timings)
-        for step in all_steps(plan)
-        if isinstance(step, Launch)
-    }
+    launches = [step for step in all_steps(plan) if isinstance(step, Launch)]
+    loaded = _kernels((step.kernel for step in launches), target, timings)
+    kernels = {step.kernel: loaded[step.kernel] for step in launches}
     started = time.perf_counter()
     if threads > 1:
         plan, chosen = scheduled(plan, kernels, threads, grows=grows)
     else:
         chosen = one_thread(plan, reason or "one thread is asked for")
-    addresses = {kernel.symbol: kernel.address for kernel in with_variants(kernels.values())}
+    callees = {kernel.symbol: kernel.function for kernel in with_variants(kernels.values())}
     hosts = tuple(spec for spec in kernels if not spec.has_loops)
     loops = (kernel for spec, kernel in kernels.items() if spec.has_loops)
     symbols = tuple(kernel.symbol for kernel in with_variants(loops))
     single = single_launch(plan, chosen)
     kernel = None if single is None else kernels[single.kernel]
     if single is not None and kernel is not None and kernel.variant is None:
-        address = single_driver(len(single.buffers), target)
+        driver = single_driver(len(single.buffers), target)
         timings["driver"] = time.perf_counter() - started
         return NativeProgram(
-            address, 0, scratch_stride(plan, kernels), timings, chosen, target.key, symbols, (),
-            table_of(plan, single, kernel), kernel=kernel.address,
+            driver, 0, scratch_stride(plan, kernels), timings, chosen, target.key, symbols, (),
+            table_of(plan, single, kernel), is_single=True, kernel=kernel.function,
         ), plan  # fmt: skip
-    drivers: list[tuple[str, int]] = []
+    drivers: list[tuple[str, LoadedFunction]] = []
     if chosen.threads > 1:
-        addresses["barrier"] = compile_driver(
+        callees["barrier"] = compile_driver(
             barrier_text(target.triple), {}, "barrier", target, user_cache()
         )
-        drivers.append(("barrier", addresses["barrier"]))
-    driver = Driver(plan, kernels, chosen)
-    text = driver.text(target.triple)
-    address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
-    drivers.append(("driver", address))
+        drivers.append(("barrier", callees["barrier"]))
+    written = Driver(plan, kernels, chosen)
+    text = written.text(target.triple)
+    driver = compile_driver(text, callees, target=target, store=user_cache(), level=DRIVER_LEVEL)
+    drivers.append(("driver", driver))
     timings["driver"] = time.perf_counter() - started
     program = NativeProgram(
-        address, plan.arena_bytes, scratch_stride(plan, kernels), timings, chosen,
-        target.key, tuple(dict.fromkeys(symbols)), tuple(drivers), driver.sizes.program(),
+        driver, plan.arena_bytes, scratch_stride(plan, kernels), timings, chosen,
+        target.key, tuple(dict.fromkeys(symbols)), tuple(drivers), written.sizes.program(),
         hosts=hosts,
     )  # fmt: skip
     return program, plan

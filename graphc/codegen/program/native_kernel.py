@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.barrier import PADDING
 from graphc.errors import LoweringError
 from graphc.ir.dims import Extent, evaluate, exact_quotient
@@ -22,12 +23,16 @@ class NativeKernel:
     """A kernel that is loaded: its function, range and scratch need."""
 
     symbol: str
-    address: int
+    function: LoadedFunction
     extent: Extent
     scratch_bytes: Extent
     sizes: tuple[str, ...] = ()
     """Names of the sizes it takes, in order: of its own, s0, s1 …"""
     variant: SizeVariant | None = None
+
+    @property
+    def address(self) -> int:
+        return self.function.address
 
 
 @dataclass(frozen=True, slots=True)

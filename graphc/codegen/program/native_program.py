@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.size_table import SizeProgram
 from graphc.schedule.plan import KernelSpec
@@ -12,26 +13,37 @@ from graphc.schedule.threads import Schedule
 
 @dataclass(frozen=True, slots=True)
 class NativeProgram:
-    """A linked plan: the driver's address, the bytes of the block it works in (its arena, then a
+    """A linked plan: the driver, the bytes of the block it works in (its arena, then a
     verdict, then the scratch of each thread), how it runs. `kernels` are the symbols it calls;
-    `drivers` the names and addresses of the functions generated for it, in the order they are
+    `drivers` the names of the functions generated for it, and these, in the order they are
     loaded; `hosts` the kernels that Python computes. Where sizes are known only at run time,
     `sizes` makes the table it reads, and these bytes are those of the example. Where one launch is
-    all, `sizes` has the table too, and `kernel` is the address it gets (see single_launch)."""
+    all, `sizes` has the table too, and `kernel` is what it gets (see single_launch)."""
 
-    address: int
+    driver: LoadedFunction | None = field(repr=False)
     arena_bytes: int
     scratch_stride: int
     timings: dict[str, float]
     schedule: Schedule
     target: str
     kernels: tuple[str, ...]
-    drivers: tuple[tuple[str, int], ...]
+    drivers: tuple[tuple[str, LoadedFunction], ...] = field(repr=False)
     sizes: SizeProgram | None = None
     records: int = 0
     """Bytes behind all that, for what a driver notes of a call."""
     hosts: tuple[KernelSpec, ...] = ()
-    kernel: int = 0
+    is_single: bool = False
+    kernel: LoadedFunction | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> int:
+        """That of the driver."""
+        assert self.driver is not None, "loaded"
+        return self.driver.address
+
+    def unloaded(self) -> NativeProgram:
+        """Without what is of this process."""
+        return replace(self, driver=None, drivers=(), timings={}, kernel=None)
 
     @property
     def block_bytes(self) -> int:

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_driver
+from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
+from graphc.codegen.llvm.native import DRIVER_LEVEL
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
 from graphc.codegen.program.driver import BoundPlan, Driver
@@ -105,18 +106,18 @@ def profiling_program(
     }
     chosen = program.schedule
     layout = RecordLayout(program.block_bytes, len(steps), chosen.threads)
-    addresses = {kernel.symbol: kernel.address for kernel in with_variants(kernels.values())}
-    drivers: list[tuple[str, int]] = []
+    callees = {kernel.symbol: kernel.function for kernel in with_variants(kernels.values())}
+    drivers: list[tuple[str, LoadedFunction]] = []
     if chosen.threads > 1:
-        addresses["barrier"] = compile_driver(
+        callees["barrier"] = compile_driver(
             barrier_text(target.triple), {}, "barrier", target, user_cache()
         )
-        drivers.append(("barrier", addresses["barrier"]))
+        drivers.append(("barrier", callees["barrier"]))
     text = ProfilingDriver(plan, kernels, chosen, layout).text(target.triple)
-    address = compile_driver(text, addresses, target=target, store=user_cache(), level=DRIVER_LEVEL)
-    drivers.append(("driver", address))
+    driver = compile_driver(text, callees, target=target, store=user_cache(), level=DRIVER_LEVEL)
+    drivers.append(("driver", driver))
     profiled = replace(
-        program, address=address, timings={}, drivers=tuple(drivers),
+        program, driver=driver, timings={}, drivers=tuple(drivers),
         records=layout.end - program.block_bytes,
     )  # fmt: skip
     return profiled, layout

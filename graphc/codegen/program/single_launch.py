@@ -17,7 +17,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_driver
+from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
+from graphc.codegen.llvm.native import DRIVER_LEVEL
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.native_kernel import NativeKernel, own_sizes
@@ -58,8 +59,8 @@ def with_kernel(table: Sequence[int], address: int) -> tuple[int, ...]:
     return (*table[:KERNEL], address, *table[KERNEL + 1 :])
 
 
-def single_driver(arrays: int, target: Target) -> int:
-    """The address of the driver for kernels that take so many arrays."""
+def single_driver(arrays: int, target: Target) -> LoadedFunction:
+    """The driver for kernels that take so many arrays."""
     text = driver_text(arrays, target.triple)
     return compile_driver(text, {}, target=target, store=user_cache(), level=DRIVER_LEVEL)
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from graphc.codegen.llvm.native import code_bytes
+from graphc.codegen.llvm.loading import code_bytes
 from graphc.codegen.program.link import native_kernel
 from graphc.codegen.program.native_kernel import NativeKernel
 from graphc.runtime.executable import Executable

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphc.codegen.llvm.jit import KERNEL_FUNCTION, kernel_address
+from graphc.codegen.llvm.jit import KERNEL_FUNCTION, kernel_function
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import host
@@ -129,10 +129,11 @@ def _native(kernel: Kernel) -> Callable[[int], None]:
     arrays = [np.full(fixed(buffer.size) + 16, 1.0, np.float32) for buffer in kernel.buffers]
     starts = (-(-array.ctypes.data // 64) * 64 for array in arrays)
     table = (ctypes.c_void_p * len(arrays))(*starts)
-    function = KERNEL_FUNCTION(kernel_address(kernel))
+    loaded = kernel_function(kernel)
+    function = KERNEL_FUNCTION(loaded.address)
 
     def run(turns: int) -> None:
-        assert arrays  # held as long as this function is: the table has addresses only
+        assert arrays and loaded  # held as long as this function is, which has addresses only
         function(table, None, 0, turns, None)
 
     return run

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graphc.codegen import target
-from graphc.codegen.llvm import jit, native
+from graphc.codegen.llvm import jit, loading, native
 from graphc.codegen.llvm.kernel import emit_modules
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
@@ -106,7 +106,7 @@ def test_lanes_that_are_never_there_are_not_loaded(dtype: DType, lanes: int) -> 
 def test_equal_kernels_are_compiled_and_loaded_once() -> None:
     first, second = jit.compile_kernel(scale("one")), jit.compile_kernel(scale("two"))
     assert first is second
-    assert jit.kernel_address(scale("one")) == jit.kernel_address(scale("two"))
+    assert jit.kernel_function(scale("one")) is jit.kernel_function(scale("two"))
     assert jit.compile_kernel(scale(factor=4.0)).symbol != first.symbol
     zeros = [jit.compile_kernel(scale(factor=zero)).symbol for zero in (0.0, -0.0)]
     assert zeros[0] != zeros[1]
@@ -128,7 +128,6 @@ def test_object_code_can_come_from_a_store() -> None:
     compiled = jit.compile_kernel(kernel, store=store)
     assert store.kept == {compiled.symbol: compiled.object}
     jit._compiled.pop(compiled.symbol)
-    native.OBJECTS.pop(compiled.symbol)
     again = jit.compile_kernel(kernel, store=store)
     assert again.object == compiled.object
     assert again.timings == {}
@@ -137,8 +136,8 @@ def test_object_code_can_come_from_a_store() -> None:
 def test_a_driver_calls_kernels() -> None:
     """One entry that runs a kernel on one half, then another on the other half."""
     symbols = {
-        "first": jit.kernel_address(scale(factor=2.0)),
-        "second": jit.kernel_address(scale(factor=-1.0)),
+        "first": jit.kernel_function(scale(factor=2.0)),
+        "second": jit.kernel_function(scale(factor=-1.0)),
     }
     text = """
     declare void @first(ptr, ptr, i64, i64, ptr)
@@ -149,18 +148,18 @@ def test_a_driver_calls_kernels() -> None:
       ret void
     }
     """
-    address = native.compile_driver(text, symbols)
-    assert native.compile_driver(text, symbols) == address
+    driver = loading.compile_driver(text, symbols)
+    assert loading.compile_driver(text, symbols) is driver
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     table = (ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(table)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver.address)(table)
     np.testing.assert_array_equal(y, np.where(np.arange(64) < 32, 2 * x, -x))
 
 
 def test_objects_loaded_together_call_each_other() -> None:
     """As on a warm start: a driver and its kernels, one of which is loaded already."""
     loaded, fresh = scale(factor=6.0), scale(factor=7.0)
-    jit.kernel_address(loaded)
+    held = jit.kernel_function(loaded)
     compiled = [jit.compile_kernel(loaded), jit.compile_kernel(fresh)]
     calls = "".join(
         f"  call void @{each.symbol}(ptr %b, ptr null, i64 {n}, i64 {n + 1}, ptr null)\n"
@@ -172,18 +171,19 @@ def test_objects_loaded_together_call_each_other() -> None:
     text = f"{declared}define void @together_driver(ptr %b) {{\n{calls}  ret void\n}}\n"
     objects = {each.symbol: each.object for each in compiled}
     objects["together_driver"] = native.compile_text(text, target.running())
-    address = native.load(objects)["together_driver"]
+    functions = loading.load(objects)
+    assert functions[compiled[0].symbol] is held
     x, y = np.ones(64, np.float32), np.zeros(64, np.float32)
     table = (ctypes.c_void_p * 2)(x.ctypes.data, y.ctypes.data)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(table)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(functions["together_driver"].address)(table)
     assert y[::8].tolist() == [6, 7, 0, 0, 0, 0, 0, 0]
 
 
 def test_malformed_modules_raise() -> None:
     with pytest.raises(LoweringError, match="malformed LLVM IR"):
-        native.compile_driver("define void @driver() { ret i32 0 }", {})
+        loading.compile_driver("define void @driver() { ret i32 0 }", {})
     with pytest.raises(LoweringError, match="malformed LLVM IR"):
-        native.compile_driver("define i32 @driver(i1 %c) { %x = add i32 %x, 1 ret i32 %x }", {})
+        loading.compile_driver("define i32 @driver(i1 %c) { %x = add i32 %x, 1 ret i32 %x }", {})
 
 
 def test_wrong_arrays_raise() -> None:

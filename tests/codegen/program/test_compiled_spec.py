@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 from graphc import ops
-from graphc.codegen.llvm import jit, native
+from graphc.codegen.llvm import jit, loading
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program import compiled_spec as module
 from graphc.codegen.program.compiled_spec import compiled_spec, spec_key
@@ -33,8 +33,7 @@ def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_compiled", {})
-    for memo in (native.OBJECTS, module.OBJECTS, jit.OBJECTS):
-        memo.clear()
+    loading._LOADED.clear()
 
 
 def test_what_is_kept_is_not_lowered_again(
