@@ -23,7 +23,7 @@ from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_text, joined
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.driver import Driver
-from graphc.codegen.program.link import scheduled
+from graphc.codegen.program.link import scheduled_by_size
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.recipes.contraction.emitter import EmissionContext
@@ -34,10 +34,11 @@ from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.recipes.size_class import size_class, within
 from graphc.codegen.target import Target
 from graphc.errors import GraphError
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import KernelSpec, kernels, print_plan
-from graphc.schedule.threads import one_thread
+from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
+from graphc.schedule.threads import one_thread, spread, work_of
 
 THREADS = 4
 NOWHERE = LoadedFunction(0)
@@ -85,8 +86,7 @@ class Compiler:
                 digests[f"{name} of a size class"] = made.of_class
             native[spec] = _named(made.native, name)
         digests["driver"] = self._driver(Driver(plan, native, one_thread(plan, "asked for")))
-        several, schedule = scheduled(plan, native, THREADS)
-        digests[f"driver of {THREADS} threads"] = self._driver(Driver(several, native, schedule))
+        digests[f"driver of {THREADS} threads"] = self._driver(_on_threads(plan, native))
         return digests
 
     def strategies(self, body: Graph) -> Digests:
@@ -135,6 +135,15 @@ class Compiler:
         table = driver.sizes.program()
         code = text if self.loops else compile_text(text, self.target, level=DRIVER_LEVEL)
         return digest(code) if table is None else f"{digest(code)} table {digest(table.text)}"
+
+
+def _on_threads(plan: Plan, native: Mapping[KernelSpec, NativeKernel]) -> Driver:
+    if plan.example:
+        by_size, _ = scheduled_by_size(plan, native, THREADS)
+        return Driver(plan, native, by_size.schedule)
+    extents = {spec: fixed(kernel.extent) for spec, kernel in native.items()}
+    several, schedule = spread(plan, work_of(extents), THREADS)
+    return Driver(several, native, schedule)
 
 
 def _named(kernel: NativeKernel, name: str) -> NativeKernel:

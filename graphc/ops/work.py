@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.size_guards import typical
@@ -22,32 +23,42 @@ LOOKED_UP = 10.0
 """Additions in the time of one element of those that are read from a place that was looked up."""
 
 
+Terms = tuple[tuple[float, Extent], ...]
+"""A sum: factors, and what each is of."""
+
+
 def additions(graph: Graph, node: Node) -> float:
     """About how many additions a node is. Infinite for branches and loops, which are not taken for
     something that could be done twice."""
+    return float(sum([factor * typical(count) for factor, count in terms(graph, node)]))
+
+
+def terms(graph: Graph, node: Node) -> Terms:
+    """The same as a sum in the sizes of the graph."""
     if node.op in (INPUT, CONSTANT):
-        return 0.0
+        return ()
     op = lookup(node.op)
     operands = tuple(graph.type_of(value) for value in node.operands)
     if isinstance(op, Region):
-        return math.inf
+        return ((math.inf, 1),)
     if isinstance(op, Contract):
         space = op.space(operands, **dict(node.attributes))
-        extents = (*space.batch, *space.m, *space.n, *space.k)
-        return float(math.prod(map(typical, extents)))
+        return ((1.0, math.prod((*space.batch, *space.m, *space.n, *space.k))),)
     if isinstance(op, Composite):
-        return total(op.definition(operands, dict(node.attributes)))
+        definition = op.definition(operands, dict(node.attributes))
+        return tuple([term for inner in definition.nodes for term in terms(definition, inner)])
     if op.kind == "movement":
-        return 0.0
+        return ()
     if op.kind in ("gather", "scatter"):
         moved = node.types[0] if op.kind == "gather" else operands[2]
-        return typical(operands[1].numel) * SINGLE_ELEMENT + typical(moved.numel) * LOOKED_UP
-    elements = max((typical(type.numel) for type in (*operands, *node.types)), default=0)
+        return ((SINGLE_ELEMENT, operands[1].numel), (LOOKED_UP, moved.numel))
+    counts = [type.numel for type in (*operands, *node.types)]
+    elements = max(counts, key=typical, default=0)
     if op.kind == "sort":
-        return elements * math.log2(max(elements, 2)) * SINGLE_ELEMENT
+        return ((math.log2(max(typical(elements), 2)) * SINGLE_ELEMENT, elements),)
     if op.kind in ("scan", "argreduce"):
-        return elements * SINGLE_ELEMENT
-    return float(getattr(op, "cost", 1)) * elements
+        return ((SINGLE_ELEMENT, elements),)
+    return ((float(getattr(op, "cost", 1)), elements),)
 
 
 def total(graph: Graph) -> float:

@@ -78,15 +78,18 @@ def program_at(program: Program, sizes: Mapping[str, int]) -> Program:
     """The program at these sizes."""
     assert program.native.sizes is not None
     table = tuple(program.native.sizes.table(sizes))
-    if program.native.kernel is not None:
-        table = with_kernel(table, program.native.kernel.address)
+    native = replace(program.native, arena_bytes=table[ARENA], scratch_stride=table[SCRATCH])
+    if native.kernel is not None:
+        table = with_kernel(table, native.kernel.address)
+    if native.by_size is not None and native.work is not None:
+        schedule, decisions = native.by_size.at(native.work.table(sizes))
+        native, table = replace(native, schedule=schedule), (*table, *decisions)
     return replace(
         program,
         argument_types=tuple([type_at(type, sizes) for type in program.argument_types]),
         output_types=tuple([type_at(type, sizes) for type in program.output_types]),
         checks=tuple([_check_at(check, sizes) for check in program.checks]),
-        arena_bytes=table[ARENA], arena_lower_bound=0, table=table,
-        native=replace(program.native, arena_bytes=table[ARENA], scratch_stride=table[SCRATCH]),
+        arena_bytes=native.arena_bytes, arena_lower_bound=0, table=table, native=native,
     )  # fmt: skip
 
 

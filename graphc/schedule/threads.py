@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.dims import fixed
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
-from graphc.ops.work import additions
+from graphc.ops.work import Terms, additions, terms
 from graphc.schedule.concurrency import Cost, StepGroup, reordered, step_groups
 from graphc.schedule.dependences import (
     HazardTracker,
@@ -69,13 +69,15 @@ RUNS = 8
 class WorkSplit:
     """How one step runs. `barrier`: all threads wait for each other before it. `inner`: how the
     steps of each of its plans run, for a loop or branch that all threads go through; empty where
-    thread 0 does. `thread`: which runs it, where one does."""
+    thread 0 does. `thread`: which runs it, where one does. `decision`: which of the call's decides
+    on how many threads it runs, `threads` at most (open_schedule.py)."""
 
     threads: int
     barrier: bool
     reason: str
     inner: tuple[tuple[WorkSplit, ...], ...] = ()
     thread: int = 0
+    decision: int | None = None
 
     def __str__(self) -> str:
         which = f" (number {self.thread})" if self.thread else ""
@@ -91,7 +93,7 @@ class Schedule:
     reason: str
 
     def __str__(self) -> str:
-        every = list(_all_splits(self.steps))
+        every = list(all_splits(self.steps))
         split = sum(step.threads > 1 and not step.inner for step in every)
         barriers = sum(step.barrier for step in every)
         told = f"threads {self.threads}: {self.reason}"
@@ -100,11 +102,11 @@ class Schedule:
         return f"{told}; {split} of {len(every)} steps split, {barriers} barriers"
 
 
-def _all_splits(splits: Sequence[WorkSplit]) -> Iterator[WorkSplit]:
+def all_splits(splits: Sequence[WorkSplit]) -> Iterator[WorkSplit]:
     for split in splits:
         yield split
         for inner in split.inner:
-            yield from _all_splits(inner)
+            yield from all_splits(inner)
 
 
 def table(plan: Plan, chosen: Schedule) -> str:
@@ -138,6 +140,16 @@ def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, Work]:
     return {spec: Work(extent, estimate(spec).nanoseconds) for spec, extent in extents.items()}
 
 
+def work_terms(spec: KernelSpec) -> tuple[Terms, Terms, Extent]:
+    """Additions of its products, those of all else, and bytes, in the sizes of the kernel."""
+    body, types = spec.body, (*spec.body.input_types, *spec.body.output_types)
+    by_kind: dict[bool, list[tuple[float, Extent]]] = {True: [], False: []}
+    for node in body.nodes:
+        by_kind[_multiplies(node)] += terms(body, node)
+    nbytes: Extent = sum(type.nbytes for type in types)
+    return tuple(by_kind[True]), tuple(by_kind[False]), nbytes
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """About how long a kernel runs on one thread, and what limits it: `products`, `additions` (all
@@ -167,20 +179,24 @@ def _multiplies(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class Choice:
     """What is thought of a step: threads, nanoseconds on one, nanoseconds a split saves."""
 
     threads: int
     time: float
     gain: float
     reason: str
-    inner: tuple[tuple[_Choice, ...], ...] = ()
+    inner: tuple[tuple[Choice, ...], ...] = ()
     thread: int = 0
+    decision: int | None = None
 
     @property
     def alone(self) -> bool:
         """Whether only one thread runs the step."""
         return self.threads == 1 and not self.inner
+
+
+CHECK = Choice(1, 0.0, 0.0, "all threads make a check alike", ((),))
 
 
 def schedule(plan: Plan, work: Mapping[KernelSpec, Work], threads: int) -> Schedule:
@@ -206,64 +222,83 @@ def spread(
     return plan, _scheduled(plan, choices, [1] * len(choices))
 
 
-def _scheduled(plan: Plan, choices: Sequence[_Choice], group_sizes: Sequence[int]) -> Schedule:
+def _scheduled(plan: Plan, choices: Sequence[Choice], group_sizes: Sequence[int]) -> Schedule:
     """`group_sizes`: of how many steps, one after the other, each step group is."""
-    steps = _with_barriers(plan, choices, root_buffer_ranges(plan), group_sizes)
-    most = max((max(step.threads, step.thread + 1) for step in _all_splits(steps)), default=1)
+    steps = with_barriers(plan, choices, root_buffer_ranges(plan), group_sizes)
+    most = max((max(step.threads, step.thread + 1) for step in all_splits(steps)), default=1)
     barriers = sum(step.barrier for step in steps)  # those inside loops are in the loops' gain
+    pays, reason = call_pays(choices, most, barriers)
+    return Schedule(most, steps, reason) if pays else one_thread(plan, reason, choices)
+
+
+def call_pays(choices: Sequence[Choice], most: int, barriers: int) -> tuple[bool, str]:
+    """Whether a call is better made on `most` threads than on one, and why."""
     saved = sum(choice.gain for choice in choices) - BARRIER_NS * (barriers + 1)
     if most == 1:
-        return one_thread(plan, "no step is worth a split", choices)
+        return False, "no step is worth a split"
     if saved < CALL_NS:
-        reason = f"saves about {saved / 1000:.1f} us of a call, below {CALL_NS / 1000:.0f} us"
-        return one_thread(plan, reason, choices)
-    return Schedule(most, steps, f"saves about {saved / 1000:.1f} us of a call")
+        told = f"saves about {saved / 1000:.1f} us of a call, below {CALL_NS / 1000:.0f} us"
+        return False, told
+    return True, f"saves about {saved / 1000:.1f} us of a call"
 
 
-def one_thread(plan: Plan, reason: str, choices: Sequence[_Choice] = ()) -> Schedule:
+def one_thread(plan: Plan, reason: str, choices: Sequence[Choice] = ()) -> Schedule:
     """The schedule that runs every step on the calling thread."""
     reasons = [choice.reason for choice in choices] or [reason] * len(plan.steps)
     return Schedule(1, tuple(WorkSplit(1, False, text) for text in reasons), reason)
 
 
-def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> _Choice:
+def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> Choice:
     if isinstance(step, Check):
-        return _Choice(1, 0.0, 0.0, "all threads make a check alike", ((),))
+        return CHECK
     if isinstance(step, Loop | Branch):
         return _region_choice(step, work, threads)
-    estimate = work[step.kernel]
-    time = estimate.nanoseconds
+    return launch_choice(work[step.kernel], threads)
+
+
+def launch_choice(work: Work, threads: int) -> Choice:
+    """A launch: split where that saves time, into parts that are worth it."""
+    time, extent = work.nanoseconds, work.extent
     told = f"about {time / 1000:.1f} us"
     if time < STEP_NS:
-        return _Choice(1, time, 0.0, f"{told}, below {STEP_NS / 1000:.0f} us")
-    if estimate.extent < 2:
-        return _Choice(1, time, 0.0, f"{told}, a range of {estimate.extent} cannot be cut")
-    wanted = min(threads, estimate.extent, max(int(time / max(PART_NS, 1)), 2))
-    longest = -(-estimate.extent // wanted)
-    gain = time * (1 - longest / estimate.extent)
-    return _Choice(wanted, time, gain, f"{told}, range of {estimate.extent}")
+        return Choice(1, time, 0.0, f"{told}, below {STEP_NS / 1000:.0f} us")
+    if extent < 2:
+        return Choice(1, time, 0.0, f"{told}, a range of {extent} cannot be cut")
+    wanted = min(threads, extent, max(int(time / max(PART_NS, 1)), 2))
+    longest = -(-extent // wanted)
+    gain = time * (1 - longest / extent)
+    return Choice(wanted, time, gain, f"{told}, range of {extent}")
 
 
-def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int) -> _Choice:
-    """A loop or branch: through all threads where that saves time, or where it makes checks."""
+def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int) -> Choice:
     inner = tuple(tuple(_choice(each, work, threads) for each in plan.steps) for plan in step.plans)
     runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else fixed(step.count)
+    return region_choice(inner, runs, has_checks(step))
+
+
+def has_checks(step: Loop | Branch) -> bool:
+    """Whether steps inside check contents, which all threads do alike."""
+    return any(all_checks(plan) for plan in step.plans)
+
+
+def region_choice(inner: tuple[tuple[Choice, ...], ...], runs: int, checks: bool) -> Choice:
+    """A loop or branch: through all threads where that saves time, or where it makes checks."""
     every = [choice for choices in inner for choice in choices]
     time = runs * sum(choice.time for choice in every)
     gain = runs * (sum(choice.gain for choice in every) - BARRIER_NS * (len(every) + 1))
     most = max((choice.threads for choice in every), default=1)
     told = f"about {time / 1000:.1f} us in {runs} runs"
     if gain > 0 and most > 1:
-        return _Choice(most, time, gain, told, inner)
-    if any(all_checks(plan) for plan in step.plans):
-        return _Choice(1, time, gain, f"{told}, with checks, which all threads make alike", inner)
-    return _Choice(1, time, 0.0, f"{told}, nothing in it is worth a split")
+        return Choice(most, time, gain, told, inner)
+    if checks:
+        return Choice(1, time, gain, f"{told}, with checks, which all threads make alike", inner)
+    return Choice(1, time, 0.0, f"{told}, nothing in it is worth a split")
 
 
 # -- in which order, and where barriers stand -------------------------------------------------
 
 
-def _step_groups(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[StepGroup]:
+def _step_groups(plan: Plan, choices: Sequence[Choice], threads: int) -> list[StepGroup]:
     """The steps in order; those that can run concurrently with a long one that is not split in
     its group."""
     # What Python computes stays on the calling thread, in its place.
@@ -280,7 +315,7 @@ def _step_groups(plan: Plan, choices: Sequence[_Choice], threads: int) -> list[S
     return step_groups(plan, costs, threads)
 
 
-def _concurrent(choices: Sequence[_Choice], order: Sequence[StepGroup]) -> list[_Choice]:
+def _concurrent(choices: Sequence[Choice], order: Sequence[StepGroup]) -> list[Choice]:
     """The choices in this order. A step that one thread runs while others run another takes no time
     of the call."""
     reordered_choices = []
@@ -289,13 +324,13 @@ def _concurrent(choices: Sequence[_Choice], order: Sequence[StepGroup]) -> list[
         for step, thread in others:
             choice = choices[step]
             told = f"{choice.reason}, concurrent with one that is not split"
-            concurrent = _Choice(1, choice.time, choice.time, told, thread=thread)
+            concurrent = Choice(1, choice.time, choice.time, told, thread=thread)
             reordered_choices.append(concurrent)
     return reordered_choices
 
 
-def _with_barriers(
-    plan: Plan, choices: Sequence[_Choice], at: Sequence[MemoryRange], group_sizes: Sequence[int]
+def with_barriers(
+    plan: Plan, choices: Sequence[Choice], at: Sequence[MemoryRange], group_sizes: Sequence[int]
 ) -> tuple[WorkSplit, ...]:
     """The splits of a plan's steps: the choices, and where barriers stand. When the first of them
     runs, a barrier was just passed, or no hazard with these steps has come up since."""
@@ -314,14 +349,15 @@ def _with_barriers(
             hazards.add(owners[number], effects[number])
             choice = choices[number]
             inner = _inner(plan.steps[number], choice, at)
-            splits.append(WorkSplit(choice.threads, barrier, choice.reason, inner, choice.thread))
+            own = choice.thread, choice.decision
+            splits.append(WorkSplit(choice.threads, barrier, choice.reason, inner, *own))
             if inner:
                 hazards.after_unknown()
     return tuple(splits)
 
 
 def _inner(
-    step: Step, choice: _Choice, at: Sequence[MemoryRange]
+    step: Step, choice: Choice, at: Sequence[MemoryRange]
 ) -> tuple[tuple[WorkSplit, ...], ...]:
     if not choice.inner or not isinstance(step, Loop | Branch):
         return ()
@@ -334,5 +370,5 @@ def _inner(
         if isinstance(step, Loop) and plan is step.condition and step.flag is not None:
             results = [at[step.flag]]
         inside = buffer_ranges(plan, arguments, results, memory)
-        splits.append(_with_barriers(plan, choices, inside, [1] * len(choices)))
+        splits.append(with_barriers(plan, choices, inside, [1] * len(choices)))
     return tuple(splits)

@@ -11,7 +11,9 @@ All threads run the same text. A step that is split does a fixed part of its ker
 thread; other launches run on the thread the schedule gives them, mostly 0. Where the schedule says
 so, there is a barrier: each thread adds 1 to `counter` and waits for all. Each thread has scratch
 of its own behind the arena. With `threads` 1 the same driver does everything on one thread, and
-never waits; a schedule of one thread has none of this in its driver.
+never waits; a schedule of one thread has none of this in its driver. Where the sizes of a call
+decide, the number of a step's parts is in the table, and that of a loop says whether all threads go
+through it, or thread 0 as if it were alone.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class Driver:
         self.chosen = chosen
         self.several, self.lines = chosen.threads > 1, list[str]()
         self.counters: list[str] = []  # of loops: all stack is taken at the entry
+        # Whether one thread is alone here, and how many go on together.
+        self.alone, self.threads = "%alone", "%threads"
         self.sizes = SizeTable(plan, scratch_needs(plan, kernels))
         self._names = 0
         self._checks = 0
@@ -210,19 +214,49 @@ class Driver:
     def _unbarred_step_text(self, frame: BoundPlan, step: Step, split: WorkSplit) -> None:
         if isinstance(step, Check):
             self._check(frame, step)
-        elif isinstance(step, Loop):
-            self._loop(frame, step, split)
-        elif isinstance(step, Branch):
-            self._branch(frame, step, split)
+        elif isinstance(step, Launch):
+            self._launches(frame, step, split)
+        elif split.decision is None:
+            self._region(frame, step, split)
         else:
-            self._launches(frame, step, split.threads)
+            self._decided_region(frame, step, split)
+
+    def _region(self, frame: BoundPlan, step: Loop | Branch, split: WorkSplit) -> None:
+        if isinstance(step, Loop):
+            self._loop(frame, step, split)
+        else:
+            self._branch(frame, step, split)
+
+    def _decided_region(self, frame: BoundPlan, step: Loop | Branch, split: WorkSplit) -> None:
+        """A loop or branch that all threads go through, or thread 0 as if it were alone."""
+        n, decision = self._name(), self._parts(split)
+        before = self.alone, self.threads
+        self.lines += [
+            f"  %single{n} = icmp eq i64 {decision}, 1",
+            f"  %alone{n} = or i1 {self.alone}, %single{n}",
+            f"  %threads{n} = select i1 %alone{n}, i64 1, i64 {self.threads}",
+            f"  %passes{n} = icmp ult i64 %thread, {decision}",
+            f"  br i1 %passes{n}, label %through{n}, label %passed{n}",
+            f"through{n}:",
+        ]
+        self.alone, self.threads = f"%alone{n}", f"%threads{n}"
+        self._region(frame, step, split)
+        self.alone, self.threads = before
+        self.lines += [f"  br label %passed{n}", f"passed{n}:"]
+
+    def _parts(self, split: WorkSplit) -> str:
+        """What stands for the threads of a step."""
+        if split.decision is None:
+            return str(split.threads)
+        return self.sizes.decision(split.decision)
 
     def _barrier(self) -> None:
-        self.lines.append("  call void @barrier(ptr %counter, ptr %mine, i64 %threads)")
+        self.lines.append(f"  call void @barrier(ptr %counter, ptr %mine, i64 {self.threads})")
 
-    def _launches(self, frame: BoundPlan, step: Launch, parts: int) -> None:
+    def _launches(self, frame: BoundPlan, step: Launch, split: WorkSplit) -> None:
         """The kernel, or the one that takes its place at this size: if it gives each thread a part
         of its range."""
+        parts = self._parts(split)
         kernel, n = self.kernels[step.kernel], self._name()
         variant = kernel.variant
         if variant is None:
@@ -242,14 +276,14 @@ class Driver:
         self._range(frame, step, kernel, parts)
         self.lines += [f"  br label %launched{n}", f"launched{n}:"]
 
-    def _range(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: int) -> None:
+    def _range(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: str) -> None:
         """The range of a kernel, or this thread's part."""
-        if parts == 1:
+        if parts == "1":
             self._launch(frame, step, kernel, "0", self._extent(step, kernel))
         else:
             self._part(frame, step, kernel, parts)
 
-    def _part(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: int) -> None:
+    def _part(self, frame: BoundPlan, step: Launch, kernel: NativeKernel, parts: str) -> None:
         """This thread's part of the range; all of it where the call has one thread."""
         n = self._name()
         extent = self._extent(step, kernel)
@@ -258,17 +292,18 @@ class Driver:
             f"  %begin{n}.1 = udiv i64 %begin{n}.0, {parts}",
             f"  %end{n}.0 = add i64 %begin{n}.0, {extent}",
             f"  %end{n}.1 = udiv i64 %end{n}.0, {parts}",
-            f"  %begin{n} = select i1 %alone, i64 0, i64 %begin{n}.1",
-            f"  %end{n} = select i1 %alone, i64 {extent}, i64 %end{n}.1",
+            f"  %begin{n} = select i1 {self.alone}, i64 0, i64 %begin{n}.1",
+            f"  %end{n} = select i1 {self.alone}, i64 {extent}, i64 %end{n}.1",
         ]
-        if parts < self.chosen.threads:
+        several = parts != str(self.chosen.threads)
+        if several:
             self.lines += [
                 f"  %has{n} = icmp ult i64 %thread, {parts}",
                 f"  br i1 %has{n}, label %part{n}, label %parted{n}",
                 f"part{n}:",
             ]
         self._launch(frame, step, kernel, f"%begin{n}", f"%end{n}")
-        if parts < self.chosen.threads:
+        if several:
             self.lines += [f"  br label %parted{n}", f"parted{n}:"]
 
     def _extent(self, step: Launch, kernel: NativeKernel) -> str:

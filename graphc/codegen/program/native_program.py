@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.size_table import SizeProgram
+from graphc.schedule.open_schedule import OpenSchedule
 from graphc.schedule.plan import KernelSpec
 from graphc.schedule.threads import Schedule
 
@@ -32,6 +33,10 @@ class NativeProgram:
     records: int = 0
     """Bytes behind all that, for what a driver notes of a call."""
     hosts: tuple[KernelSpec, ...] = ()
+    by_size: OpenSchedule | None = None
+    work: SizeProgram | None = None
+    """Where sizes are known only at run time: what decides on threads, and what makes the numbers
+    it decides by."""
     is_single: bool = False
     kernel: LoadedFunction | None = field(default=None, repr=False)
 

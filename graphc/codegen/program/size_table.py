@@ -5,7 +5,8 @@ extents, starts of buffers in the arena, sizes of kernels.
 Out: the text of a function from the sizes to the table, which is compiled once and run when a size
 is first seen. Numbers that depend on no size are written into the driver.
 
-The table begins with the bytes of the arena, and of the scratch of each thread.
+The table begins with the bytes of the arena, and of the scratch of each thread. At its end stand
+the decisions of a schedule over threads, which the function does not give.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class SizeTable:
         self._runs: dict[tuple[str, ...], int] = {}  # where entries that are read together begin
         self._starts: dict[int, dict[int, str]] = {}  # by plan, by slot
         self._arenas: dict[int, str] = {}  # by plan
+        self._decisions = 0
         if self._names:
             needs = f"max({', '.join(map(str, (0, 0, *scratch)))})"
             self._entry(self._place(plan), rounded_up(needs, PADDING))
@@ -89,7 +91,17 @@ class SizeTable:
         for i in range(len(self._entries)):
             lines.append(f"  %size{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
             lines.append(f"  %size{i} = load i64, ptr %size{i}.at")
+        for i in range(self._decisions):
+            place = len(self._entries) + i
+            lines.append(f"  %decision{i}.at = getelementptr i64, ptr %sizes, i64 {place}")
+            lines.append(f"  %decision{i} = load i64, ptr %decision{i}.at")
         return lines
+
+    def decision(self, number: int) -> str:
+        """What stands for a decision of the call (schedule/open_schedule.py): they stand behind all
+        entries."""
+        self._decisions = max(self._decisions, number + 1)
+        return f"%decision{number}"
 
     def operand(self, extent: Extent) -> str:
         """What stands for an extent in the driver."""
