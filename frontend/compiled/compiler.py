@@ -60,10 +60,8 @@ class CompiledFunction:
         arguments, keywords = self._positional(arguments, keywords)
         leaves: list[Tensor] = []
         structure = tree.flatten((arguments, keywords), leaves)
-        identities = [id(leaf) for leaf in leaves]
-        distinct = len(set(identities)) == len(identities)
-        aliases = () if distinct else tuple([identities.index(i) for i in identities])
-        key = signature(structure, leaves, aliases)
+        aliases = _aliases(leaves)
+        key, distinct = signature(structure, leaves, aliases), not aliases
         for specialization in self._by_signature.get(key, ()):
             if not specialization.program.free.are_read and specialization.holds(leaves):
                 self._used(key)
@@ -295,7 +293,8 @@ class CompiledFunction:
             from frontend.compiled.inspection import profiled
 
         tensors, named = self._shown(arguments, keywords)
-        return profiled(self.function, tensors, named, self.options, seconds)
+        sized = self._sized_call(tensors, named)
+        return profiled(self.function, tensors, named, self.options, seconds, sized)
 
     def verify(self, *arguments: Any, **keywords: Any) -> Any:
         """Whether a call on these arguments (as for `profile`) gives the same result at all levels:
@@ -306,7 +305,8 @@ class CompiledFunction:
             from frontend.compiled.inspection import verified
 
         tensors, named = self._shown(arguments, keywords)
-        return verified(self.function, tensors, named, self.options)
+        sized = self._sized_call(tensors, named)
+        return verified(self.function, tensors, named, self.options, sized)
 
     def report(self, path: Any, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> None:
         """Write one self-contained HTML page about a call on these arguments (as for `profile`):
@@ -317,7 +317,25 @@ class CompiledFunction:
             from frontend.compiled.inspection import reported
 
         tensors, named = self._shown(arguments, keywords)
-        reported(self.function, tensors, named, self.options, path, seconds)
+        sized = self._sized_call(tensors, named)
+        reported(self.function, tensors, named, self.options, path, seconds, sized)
+
+    def _sized_call(self, arguments: Any, keywords: Any) -> Any:
+        """The call on these arguments as code for several sizes serves it; None where other code
+        does, or none yet."""
+        with IMPORTING:
+            from frontend.compiled.inspection import SizedCall
+
+        leaves: list[Tensor] = []
+        arguments, keywords = self._positional(arguments, keywords)
+        structure = tree.flatten((arguments, keywords), leaves)
+        key = signature(structure, leaves, _aliases(leaves))
+        serving = next((s for s in self._by_signature.get(key, ()) if s.holds(leaves)), None)
+        if serving is None:
+            serving = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
+        if serving is None or serving.program.sizes is None:
+            return None
+        return SizedCall(key, serving.program.sizes)
 
     def _shown(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -394,6 +412,13 @@ def _warn_of_unknown(options: Mapping[str, Any]) -> None:
                 f"these have none",
                 stacklevel=3,
             )
+
+
+def _aliases(leaves: list[Tensor]) -> tuple[int, ...]:
+    """For each tensor the first that it is; nothing where all are different ones."""
+    identities = [id(leaf) for leaf in leaves]
+    distinct = len(set(identities)) == len(identities)
+    return () if distinct else tuple([identities.index(i) for i in identities])
 
 
 def compile(

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import graphc
 from frontend.compiled.options import Options
 from frontend.compiled.program import program_of
-from frontend.compiled.specialization import Specialization
+from frontend.compiled.signature import Signature
+from frontend.compiled.specialization import Specialization, specialization_at
 from frontend.tensors.memory_tracking import put_back_count
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import Trace, name_of, run_trace
-from graphc.debug.traced import CallOptions, DrawnInput, TracedCall, drawn
+from graphc.debug.traced import CallOptions, DrawnInput, OpenedGraph, TracedCall, drawn
 from graphc.errors import VerifyError
+from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ops.interpreter import run
 from graphc.system import IMPORTING
@@ -38,23 +41,42 @@ if TYPE_CHECKING:
 
 def traced_calls(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
-    options: Options,
+    options: Options, sized: SizedCall | None = None,
 ) -> list[TracedCall]:  # fmt: skip
-    """The native calls that `function` compiled with `options` makes on these arguments."""
+    """The native calls that `function` compiled with `options` makes on these arguments; `sized`:
+    where the call is served by code for several sizes."""
     leaves: list[Tensor] = []
     structure = tree.flatten((arguments, keywords), leaves)
     how = CallOptions(options.level, options.threads, options.target, options.max_bytes)
     optimizers = OptimizerStates()
     with optimizers:
-        trace = run_trace(function, leaves, structure, name_of(function))
-        specialization = Specialization(
-            program_of(trace, _inspected(options), bool(STATE.grad_enabled), 1), {}, ()
-        )
+        opened = None if sized is None else sized.arguments
+        trace = run_trace(function, leaves, structure, name_of(function), opened)
+        program = program_of(trace, _inspected(options), bool(STATE.grad_enabled), 1)
+        known = None if sized is None else specialization_at(program, sized.signature)
+        specialization = known or Specialization(program, {}, ())
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
         executable, arrays = specialization.handed_over(leaves)
         if specialization.function is None:
-            return [TracedCall(executable.graph, _copies(arrays), how, eager.outputs)]
+            return [_call(executable, _copies(arrays), how, eager.outputs)]
         return _pair(specialization.function, arrays, how, eager)
+
+
+class SizedCall(NamedTuple):
+    """A call that code for several sizes serves: its signature, and which sizes are left open."""
+
+    signature: Signature
+    arguments: SizedArguments
+
+
+def _call(
+    executable: Any, arrays: tuple[Any, ...], how: CallOptions, eager: Any = None
+) -> TracedCall:
+    """A call of an executable, as it runs: of open sizes, if it is an instance."""
+    opened = None
+    if executable.sizes:
+        opened = OpenedGraph(executable.open_graph, executable.sizes, executable.example)
+    return TracedCall(executable.graph, arrays, how, eager, opened)
 
 
 def drawn_arguments(structure: Any, types: Sequence[Any], requires_grad: Sequence[bool]) -> Any:
@@ -68,35 +90,35 @@ def drawn_arguments(structure: Any, types: Sequence[Any], requires_grad: Sequenc
 
 def profiled(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
-    options: Options, seconds: float,
+    options: Options, seconds: float, sized: SizedCall | None = None,
 ) -> Profiles:  # fmt: skip
     """What `CompiledFunction.profile` gives."""
     with IMPORTING:
         from graphc.debug.profile.calls import profile_calls
 
-    return profile_calls(traced_calls(function, arguments, keywords, options), seconds)
+    return profile_calls(traced_calls(function, arguments, keywords, options, sized), seconds)
 
 
 def verified(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
-    options: Options,
+    options: Options, sized: SizedCall | None = None,
 ) -> Verifications:  # fmt: skip
     """What `CompiledFunction.verify` gives."""
     with IMPORTING:
         from graphc.debug.verification.verifier import verify_calls
 
-    return verify_calls(traced_calls(function, arguments, keywords, options))
+    return verify_calls(traced_calls(function, arguments, keywords, options, sized))
 
 
 def reported(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any],
-    options: Options, path: Any, seconds: float,
+    options: Options, path: Any, seconds: float, sized: SizedCall | None = None,
 ) -> None:  # fmt: skip
     """What `CompiledFunction.report` does."""
     with IMPORTING:
         from graphc.debug.report.page import write_page
 
-    write_page(traced_calls(function, arguments, keywords, options), path, seconds)
+    write_page(traced_calls(function, arguments, keywords, options, sized), path, seconds)
 
 
 def _inspected(options: Options) -> Options:
@@ -115,9 +137,21 @@ def _inspected(options: Options) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class _Uncompiled:
-    """A graph in place of its executable, computed by NumPy."""
+    """A graph in place of its executable, computed by NumPy; `open_graph` is what it was with its
+    `sizes` open."""
 
     graph: Graph
+    open_graph: Graph | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def example(self) -> Mapping[str, int]:
+        """The sizes that it is best for: its own."""
+        return self.sizes
+
+    def at(self, **sizes: int) -> _Uncompiled:
+        """The graph at certain sizes."""
+        return _Uncompiled(at_sizes(self.graph, sizes), self.graph, sizes)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         return run(self.graph, *arrays)
@@ -136,7 +170,7 @@ def _pair(
     """A forward call, and the backward call behind it on gradients of ones."""
     traced = function.traced
     if not (STATE.grad_enabled and traced.active and any(traced.wanted)):
-        return [TracedCall(function.plain.graph, _copies(arrays), how, eager.outputs)]
+        return [_call(function.plain, _copies(arrays), how, eager.outputs)]
     pair = function.pair
     before = _copies(arrays)
     count = len(traced.outputs) + len(traced.updates)
@@ -145,8 +179,8 @@ def _pair(
     ones = [np.ones(t.shape, t.dtype.numpy) for t in pair.results]
     backward = _copies([*kept, *values[count:], *ones])
     return [
-        TracedCall(pair.split.forward_graph, before, how, eager.outputs),
-        TracedCall(pair.split.backward_graph, backward, how),
+        _call(pair.split.forward(function.sizes), before, how, eager.outputs),
+        _call(pair.split.backward(function.sizes), backward, how),
     ]
 
 

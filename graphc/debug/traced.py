@@ -5,7 +5,7 @@ A tracer (an entry point of the group `graphc.tracers`) gives a `TracedObject`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,17 +32,27 @@ class CallOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedGraph:
+    """A graph that leaves sizes open, those of a call, and the example it is compiled for."""
+
+    graph: Graph
+    sizes: Mapping[str, int]
+    example: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TracedCall:
     """One native call of a traced object: its graph before all passes, and an array for each input.
 
     `eager(backend)` runs the object itself, each op by "numpy" or by its own kernel ("native"), and
     gives the graph's outputs, None for those it does not know; all state is as before afterwards.
-    None: there is nothing to run."""
+    None: there is nothing to run. `opened`: what the call runs, where that leaves sizes open."""
 
     graph: Graph
     arrays: tuple[Array, ...]
     options: CallOptions
     eager: EagerRunner | None = None
+    opened: OpenedGraph | None = None
 
     def fresh(self) -> list[Array]:
         """Copies of the arrays, for a call that may write them."""
@@ -53,11 +63,14 @@ class TracedCall:
         from graphc.runtime.compile import compile
         from graphc.runtime.executable import Executable
 
-        options = self.options
+        options, opened = self.options, self.opened
         executable = compile(
-            self.graph, options.level, target=options.target, threads=threads or options.threads,
-            max_bytes=options.max_bytes,
+            self.graph if opened is None else opened.graph, options.level, target=options.target,
+            threads=threads or options.threads, max_bytes=options.max_bytes,
+            example=None if opened is None else opened.example,
         )  # fmt: skip
+        if opened is not None and not isinstance(executable, Executable):
+            return executable.at(**opened.sizes)
         assert isinstance(executable, Executable), "a traced call has the sizes of its arrays"
         return executable
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ from graphc.runtime.program import Details, Program
 from graphc.schedule.memory import summary
 from graphc.schedule.plan import Plan
 from graphc.system import IMPORTING
-
-if TYPE_CHECKING:
-    pass
 
 Array = np.ndarray[Any, Any]
 
@@ -126,6 +123,16 @@ class Executable:
     def optimised(self) -> Graph:
         """The graph after all passes."""
         return self._read()[0]
+
+    @property
+    def loaded_plan(self) -> Plan:
+        """The plan whose kernels are loaded: that of unknown sizes, where `sizes` are given."""
+        return self.plan
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes that the loaded plan leaves open, and what they are here."""
+        return {}
 
     def _read(self) -> tuple[Graph, Plan]:
         """The details, read once."""

@@ -174,6 +174,7 @@ class Instance(Executable):
         super().__init__(owner.graph, program, details, owner.target, sized.timings)
         self._owner = owner
         self._sizes = sizes
+        self._sized = sized
         self._own_graph: Graph | None = None
 
     @property
@@ -182,6 +183,25 @@ class Instance(Executable):
         if self._own_graph is None:
             self._own_graph = at_sizes(self._graph, self._sizes)
         return self._own_graph
+
+    @property
+    def loaded_plan(self) -> Plan:
+        """The plan that runs, of unknown sizes."""
+        return self._sized.details()[1]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return self._sizes
+
+    @property
+    def example(self) -> Mapping[str, int]:
+        """The sizes that the program was made best for."""
+        return dict(self._sized.program.example)
+
+    @property
+    def open_graph(self) -> Graph:
+        """The graph with its sizes unknown."""
+        return self._owner.graph
 
     def run(self, arrays: list[Any]) -> tuple[Array, ...]:
         """As `Executable.run`."""

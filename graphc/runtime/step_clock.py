@@ -30,9 +30,10 @@ class StepClock:
 
     def __init__(self, executable: Executable):
         native, self._layout = profiling_program(
-            executable.plan, executable._program.native, executable.target
+            executable.loaded_plan, executable._program.native, executable.target
         )
-        program = replace(executable._program, native=native)
+        table = () if native.sizes is None else tuple(native.sizes.table(executable.sizes))
+        program = replace(executable._program, native=native, table=table)
         self._executable = Executable(
             executable.graph, program, lambda: executable._read(), executable.target, {}
         )

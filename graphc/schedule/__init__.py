@@ -10,7 +10,7 @@ Data goes through it in this order:
   (in_place)
 - arena, memory: where buffers lie, and how many bytes that takes
 - threads: which steps are split or run concurrently (concurrency), and where barriers are needed
-  (dependences)
+  (dependences); open_schedule: which, by the sizes of each call
 - plan: the nodes and their text; plan_verifier: rules P1 to P7; run_plan: the runner of this level;
   instances: a plan of sizes known only at run time at certain sizes
 """

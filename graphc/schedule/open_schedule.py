@@ -106,17 +106,17 @@ def _decided(
 ) -> list[tuple[int, int]]:
     """The decisions of a call. Where thread 0 goes through a loop alone, those inside are not
     read."""
-    found: list[tuple[int, int]] = []
+    decided: list[tuple[int, int]] = []
     for general, split in zip(most, splits, strict=True):
         if general.decision is not None:
             through = threads if general.inner and split.inner else split.threads
-            found.append((general.decision, through))
+            decided.append((general.decision, through))
         for number, inner in enumerate(general.inner):
             if split.inner:
-                found += _decided(inner, split.inner[number], threads)
+                decided += _decided(inner, split.inner[number], threads)
             else:
-                found += [(s.decision, 1) for s in all_splits(inner) if s.decision is not None]
-    return found
+                decided += [(s.decision, 1) for s in all_splits(inner) if s.decision is not None]
+    return decided
 
 
 def open_schedule(

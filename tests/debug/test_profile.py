@@ -237,3 +237,41 @@ def test_the_machine_is_measured_once_and_kept(
     monkeypatch.setattr(machines, "measured", None)
     assert machines.machine() == first
     machines.machine.cache_clear()
+
+
+def test_a_size_is_profiled_with_the_kernels_that_serve_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from graphc.codegen.program import link
+    from graphc.ir.symbols import symbols_of
+
+    graph = parse("""
+        graph layer(%x: f32[n,48], %w: f32[48,40]) where 2 <= n {
+          %h = matmul(%x, %w) : f32[n,40]
+          %t = exp(%h) : f32[n,40]
+          %s = sum(%t) axes=[0] : f32[40]
+          return %t, %s
+        }""")
+    lowered: list[Any] = []
+    plain = link.compiled_spec
+
+    def noted(spec: Any, *rest: Any) -> Any:
+        lowered.append(spec)
+        return plain(spec, *rest)
+
+    monkeypatch.setattr(link, "compiled_spec", noted)
+    for threads in (1, 2):
+        sized = compile(graph, threads=threads, example={"n": 4})
+        for n in (3, 700):
+            instance = sized.at(n=n)
+            arrays = arrays_of(instance.graph)
+            measured = profile(instance, arrays, seconds=1e-3)
+            assert len(measured.launches) == len(measured.steps) == len(instance.plan.steps)
+            assert all(step.runs == 1 for step in measured.steps)
+            assert measured.threads == instance.schedule.threads
+            assert len(perf_map(instance)) >= len({step.name for step in measured.launches})
+            clocked = StepClock(instance).run(list(arrays)).results
+            for x, y in zip(clocked, instance(*arrays), strict=True):
+                assert x.tobytes() == y.tobytes()
+    assert all(symbols_of(spec.body) for spec in lowered), "nothing is lowered for a size"
+    assert {sized.at(n=n).schedule.threads for n in (3, 700)} == {1, 2}

@@ -17,13 +17,15 @@ from graphc.codegen.program import driver, link
 from graphc.codegen.recipes import lower as recipes
 from graphc.debug.cli import main
 from graphc.debug.load import loaded_calls
-from graphc.debug.traced import CallOptions, DrawnInput, TracedCall
-from graphc.debug.verification import plan_stage
+from graphc.debug.traced import CallOptions, DrawnInput, OpenedGraph, TracedCall
+from graphc.debug.verification import launch_stage, plan_stage
 from graphc.debug.verification.comparing import difference
 from graphc.debug.verification.findings import Finding, Verification
 from graphc.debug.verification.rules import with_sentences
 from graphc.debug.verification.verifier import verify_call
+from graphc.ir.instances import at_sizes
 from graphc.ir.parser import parse
+from graphc.ir.symbols import symbols_of
 from graphc.passes import canonicalize
 from graphc.passes.patterns import table
 from graphc.schedule import build, memory
@@ -245,3 +247,104 @@ def test_a_loop_in_python_may_sum_a_gradient_in_another_order(tmp_path: Path) ->
             return [None if x is None else x * np.float32(1.01) for x in traced.eager(backend)]
 
         assert "the trace" in blamed(verify_call(replace(traced, eager=off))).blame
+
+
+OPEN = parse("""
+    graph layer(%x: f32[n,5], %w: f32[5,4], %y: f32[n,4]) where 2 <= n {
+      %h = matmul(%x, %w) : f32[n,4]  // net.py:3 in forward [layer.up]
+      %t = exp(%h) : f32[n,4]  // net.py:4 in forward [layer.act]
+      %n = neg(%t) : f32[n,4]  // net.py:5 in forward [layer]
+      %d = sub(%n, %y) : f32[n,4]  // net.py:6 in forward [layer]
+      %s = sum(%d) axes=[0] : f32[4]  // net.py:7 in forward [layer.pool]
+      %m = sum(%t) axes=[1] : f32[n]  // net.py:8 in forward [layer.pool]
+      %q = mul(%m, %m) : f32[n]  // net.py:9 in forward [layer.pool]
+      return %d, %s, %q
+    }""")
+"""Much the same for any number of rows."""
+
+
+def opened(rows: int, graph: Any = OPEN, example: int = 40) -> TracedCall:
+    known = at_sizes(graph, {"n": rows})
+    return call(known, opened=OpenedGraph(graph, {"n": rows}, {"n": example}))
+
+
+@pytest.mark.parametrize("rows", [2, 6, 70])
+def test_a_call_of_a_program_for_any_size_holds(rows: int) -> None:
+    verification = verify_call(opened(rows))
+    assert verification, str(verification)
+    names = [stage.name for stage in verification.stages]
+    assert names[-3:] == ["loops", "native", "call on 1 thread"]
+
+
+def test_the_kernels_that_run_are_those_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lowering that is wrong for open sizes alone, at a size whose own lowering is right."""
+
+    def forgetful(name: str, body: Any, target: Any) -> Any:
+        kernel = recipes.lower_nest(name, body, target)
+        if not symbols_of(body) or not {"sum", "mul"} <= {node.op for node in body.nodes}:
+            return kernel
+        return replace(kernel, body=without_stores(kernel.body, kernel.buffers[-1].name))
+
+    monkeypatch.setattr(link, "_native", {})
+    monkeypatch.setitem(recipes.RECIPES, "nest", forgetful)
+    assert verify_call(call()), "of its own size it is right"
+    verification = verify_call(opened(6))
+    assert "the lowering of k" in blamed(verification).blame
+    stages = {stage.name for stage in verification.stages if stage.findings}
+    assert {"loops", "native", "call on 1 thread"} <= stages
+
+
+def test_the_kernel_of_a_size_class_is_checked_at_its_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from graphc.codegen.recipes import size_class
+
+    planes = parse("""
+        graph planes(%x: f32[n,2,3,3], %w: f32[2,2,3,3]) where 2 <= n {
+          %y = conv(%x, %w) dilation=[1, 1] groups=1 padding=[1, 1] stride=[1, 1] : f32[n,2,3,3]
+          return %y
+        }""")
+    contract = recipes.lower_contract
+
+    def noted(name: str, body: Any, target: Any) -> Any:
+        kernel = contract(name, body, target)
+        least = max((symbol.least for symbol in symbols_of(body)), default=0)
+        if least <= 2:
+            return kernel
+        return replace(kernel, body=without_stores(kernel.body, kernel.buffers[-1].name))
+
+    monkeypatch.setattr(link, "_native", {})
+    monkeypatch.setattr(size_class, "WORTH", 1e9)
+    size_class.size_class.cache_clear()
+    monkeypatch.setitem(recipes.RECIPES, "contract", noted)
+    assert verify_call(opened(3, planes)), "fewer images than lanes: the other kernel"
+    assert not verify_call(opened(17, planes))
+    size_class.size_class.cache_clear()
+
+
+def test_a_compiled_function_of_open_sizes_is_verified_as_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    linear = nn.Linear(5, 4)
+
+    @torch.compile(threads=1)
+    def step(x: Any) -> Any:
+        loss = (linear(x).exp() * x.shape[0]).mean()
+        loss.backward()
+        return loss
+
+    for rows in (3, 7):
+        step(torch.ones(rows, 5))
+    assert step.specializations[-1].program.sizes is not None, "for any number of rows"
+    asked: list[Any] = []
+    plain = link.native_kernel
+
+    def noted(spec: Any, *rest: Any) -> Any:
+        asked.append(spec)
+        return plain(spec, *rest)
+
+    monkeypatch.setattr(launch_stage, "native_kernel", noted)
+    verification = step.verify(torch.ones(9, 5))
+    assert verification, str(verification)
+    assert asked and all(symbols_of(spec.body) for spec in asked if spec.recipe == "contract")
+    assert step.verify(torch.ones(1, 5)), "a batch of one is a program of its own"

@@ -95,8 +95,8 @@ def profiling_program(
 ) -> tuple[NativeProgram, RecordLayout]:
     """The program of a linked plan behind a driver that keeps records, and where these lie.
 
-    `plan` is the plan as it runs. Raises LoweringError where the system has no monotonic clock that
-    native code can read.
+    `plan` is that whose kernels are loaded, at the sizes of `program` if it leaves some open.
+    Raises LoweringError where the system has no monotonic clock that native code can read.
     """
     steps = list(all_steps(plan))
     kernels = {
@@ -113,11 +113,13 @@ def profiling_program(
             barrier_text(target.triple), {}, "barrier", target, user_cache()
         )
         drivers.append(("barrier", callees["barrier"]))
-    text = ProfilingDriver(plan, kernels, chosen, layout).text(target.triple)
+    written = ProfilingDriver(plan, kernels, chosen, layout)
+    text = written.text(target.triple)
     driver = compile_driver(text, callees, target=target, store=user_cache(), level=DRIVER_LEVEL)
     drivers.append(("driver", driver))
     profiled = replace(
-        program, driver=driver, timings={}, drivers=tuple(drivers),
+        program, driver=driver, timings={}, drivers=tuple(drivers), sizes=written.sizes.program(),
+        by_size=None, work=None, is_single=False, kernel=None,
         records=layout.end - program.block_bytes,
     )  # fmt: skip
     return profiled, layout

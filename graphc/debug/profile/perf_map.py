@@ -12,7 +12,7 @@ from pathlib import Path
 
 from graphc.codegen.llvm.loading import code_bytes
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.program.native_kernel import NativeKernel
+from graphc.codegen.program.native_kernel import NativeKernel, with_variants
 from graphc.runtime.executable import Executable
 from graphc.schedule.plan import kernels
 
@@ -20,8 +20,9 @@ from graphc.schedule.plan import kernels
 def perf_map(executable: Executable) -> list[str]:
     """A line for each kernel, in order of addresses. No two overlap."""
     names: dict[NativeKernel, str] = {}  # kernels with the same loops share their code
-    for spec, name in kernels(executable.plan).items():
-        names.setdefault(native_kernel(spec, executable.target, {}), name)
+    for spec, name in kernels(executable.loaded_plan).items():
+        for kernel in with_variants([native_kernel(spec, executable.target, {})]):
+            names.setdefault(kernel, name)
     order = sorted(names, key=lambda kernel: kernel.address)
     ends = [kernel.address for kernel in order[1:]] + [1 << 64]
     return [

@@ -26,8 +26,9 @@ from graphc.debug.verification.op_kernels import OpKernels
 from graphc.debug.verification.plan_stage import unwritten
 from graphc.debug.verification.rules import with_sentences
 from graphc.errors import GraphError
+from graphc.ir.dims import evaluate
 from graphc.ops.work import total
-from graphc.schedule.plan import KernelSpec, Plan
+from graphc.schedule.plan import KernelSpec
 from graphc.schedule.run_plan import POISON, run_plan
 
 ALIGNMENT = 64
@@ -38,15 +39,15 @@ BLAMED = 5_000_000.0
 
 
 def launch_stage(
-    plan: Plan, arrays: Sequence[Array], kernels: OpKernels, target: Target
+    table: LaunchTable, arrays: Sequence[Array], kernels: OpKernels, target: Target
 ) -> list[StageResult]:
     """Two stages: the loops of kernels, and the native code of launches."""
-    return _Launches(plan, kernels, target).stages(arrays)
+    return _Launches(table, kernels, target).stages(arrays)
 
 
 class _Launches:
-    def __init__(self, plan: Plan, kernels: OpKernels, target: Target):
-        self.table = LaunchTable(plan)
+    def __init__(self, table: LaunchTable, kernels: OpKernels, target: Target):
+        self.table = table
         self.kernels = kernels
         self.target = target
         self.loops: list[Finding] = []
@@ -87,8 +88,9 @@ class _Launches:
         blame = f"the lowering of {at.name} (recipe {spec.recipe})"
         results = [_poisoned(array) for array in expected]
         try:
-            kernel = lower(spec, self.target)
-            interpreter.run(kernel, [*[read.copy() for read in reads], *results], fills=True)
+            kernel = lower(at.kernel, self.target)
+            memory = [*[read.copy() for read in reads], *results]
+            interpreter.run(kernel, memory, sizes=at.sizes, fills=True)
         except GraphError as error:
             return Finding(blame, with_sentences(str(error)), at.place)
         first = _first(results, expected)
@@ -101,7 +103,7 @@ class _Launches:
         expected: list[Array],
     ) -> Finding | None:  # fmt: skip
         try:
-            results = _native(spec, self.target, reads, writes)
+            results = _native(at, self.target, reads, writes)
         except GraphError as error:
             blame = f"the lowering of {at.name} (recipe {spec.recipe})"
             return Finding(blame, with_sentences(str(error)), at.place)
@@ -146,18 +148,22 @@ def _poisoned(like: Array) -> Array:
 
 
 def _native(
-    spec: KernelSpec, target: Target, reads: list[Array], writes: list[Array]
+    at: NumberedLaunch, target: Target, reads: list[Array], writes: list[Array]
 ) -> list[Array]:
     """What the kernel writes, run on copies: arrays that share memory share it there too, and all
     that is not read is poison."""
-    kernel = native_kernel(spec, target, {})
+    kernel = native_kernel(at.kernel, target, {})
+    if kernel.variant is not None and at.sizes[kernel.variant.of.name] >= kernel.variant.of.least:
+        kernel = kernel.variant.kernel
     memory = _SharedCopies([*reads, *writes])
     memory.fill(reads)
     addresses = [memory.address(array) for array in (*reads, *writes)]
     table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-    scratch = np.full(kernel.scratch_bytes + ALIGNMENT, POISON, np.uint8)
+    scratch = np.full(evaluate(kernel.scratch_bytes, at.sizes) + ALIGNMENT, POISON, np.uint8)
     start = scratch.ctypes.data + -scratch.ctypes.data % ALIGNMENT
-    KERNEL_FUNCTION(kernel.address)(table, None, 0, kernel.extent, start)
+    sizes = (ctypes.c_int64 * max(len(kernel.sizes), 1))(*(at.sizes[n] for n in kernel.sizes))
+    extent = evaluate(kernel.extent, at.sizes)
+    KERNEL_FUNCTION(kernel.address)(table, sizes, 0, extent, start)
     return [memory.copy_of(array) for array in writes]
 
 

@@ -11,7 +11,8 @@ behind them are compared with the graph they left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import running
@@ -22,15 +23,18 @@ from graphc.debug.verification.eager_stage import eager_stage, ops_stage
 from graphc.debug.verification.findings import Finding, StageResult, Verification
 from graphc.debug.verification.gradient_stage import gradient_stages
 from graphc.debug.verification.launch_stage import launch_stage
+from graphc.debug.verification.launch_table import LaunchTable
 from graphc.debug.verification.op_kernels import OpKernels
 from graphc.debug.verification.pass_stage import PassCheck
 from graphc.debug.verification.plan_stage import plan_stage
 from graphc.debug.verification.rules import with_sentences
 from graphc.errors import VerifyError
+from graphc.ir.instances import at_sizes
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import Facts, optimize
-from graphc.passes.recorder import Recorder
+from graphc.passes.recorder import PassRecord, Recorder
 from graphc.schedule.build import plan_graph
+from graphc.schedule.instances import plan_at
 
 
 class Verifications(tuple[Verification, ...]):
@@ -86,12 +90,14 @@ def _compiled_stages(
     check = PassCheck(call.options.level, facts, call.arrays, kernels)
     recorder = Recorder()
     broken = None
+    opened = call.opened
+    graph, example = (call.graph, {}) if opened is None else (opened.graph, opened.example)
     try:
-        plan_graph(call.graph, call.options.level, recorder, preferred=facts.preferred)
+        plan_graph(graph, call.options.level, recorder, preferred=facts.preferred, example=example)
     except VerifyError as error:
         broken = error
     count = len(expected)
-    for record in recorder.passes:
+    for record in _at_sizes(recorder.passes, {} if opened is None else opened.sizes):
         if record.before == record.after:
             continue
         yield check.stage(record, expected)
@@ -99,7 +105,20 @@ def _compiled_stages(
     if broken is not None:
         yield _broken_rule(broken, "plan")
         return
-    plan = recorder.plan
+    if opened is None:
+        plan, table = recorder.plan, LaunchTable(recorder.plan)
+    else:
+        plan = plan_at(recorder.plan, opened.sizes)
+        table = LaunchTable(plan, recorder.plan, opened.sizes)
     yield plan_stage(plan, call.arrays, expected, kernels)
-    yield from launch_stage(plan, call.arrays, kernels, target)
+    yield from launch_stage(table, call.arrays, kernels, target)
     yield from call_stages(call, expected)
+
+
+def _at_sizes(passes: Sequence[PassRecord], sizes: Mapping[str, int]) -> Iterator[PassRecord]:
+    """What passes did, with graphs of numbers, which arrays can be given to."""
+    for record in passes:
+        if sizes and record.before != record.after:
+            before, after = at_sizes(record.before, sizes), at_sizes(record.after, sizes)
+            record = replace(record, before=before, after=after)
+        yield record
