@@ -55,7 +55,7 @@ class Combination:
         self.outer = _product(self.outer_shape) * self.pieces
         self.count = _product(shape)
         self.result = node.types[0].dtype
-        # Positions are counted in as few bits as hold them, which leaves vectors wide.
+        # LoopPositions are counted in as few bits as hold them, which leaves vectors wide.
         narrow = always_le(self.count, highest(DType.i32))
         self.counted = DType.i32 if narrow else DType.i64
 

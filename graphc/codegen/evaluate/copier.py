@@ -15,6 +15,7 @@ from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Extent, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -34,14 +35,13 @@ class Copier:
 
     def loop(
         self, extent: Extent, name: str, body: Callable[[Expr], None],
-        count: LoopValue | None = None,
+        count: Number | None = None,
     ) -> None:  # fmt: skip
         """`body` for each position below `extent`, or for so many of these."""
         if extent == 1 and count is None:
             body(of(0))
             return
-        end = self.builder.bound(extent) if count is None else count
-        with self.builder.loop(0, end, hint=name) as loop:
+        with self.builder.loop(0, extent if count is None else count, hint=name) as loop:
             variable = Variable(f"{name}{next(_names)}", extent)
             self.evaluator.addresses.bind(variable, loop.variable, self.builder.block)
             body(of(variable))

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Addresses
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Extent, ceil_div, fixed
-from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 TileBody = Callable[[Expr, Extent | None], None]
 """What is done with the tile of a number: with all of it, or with so many of its elements."""
 FoldBody = Callable[[Expr, int, Sequence[LoopValue]], Sequence[LoopValue]]
 """What becomes of some values by the tile of a number, of which there are so many elements."""
-Part = tuple[LoopValue, LoopValue]
+Part = tuple[Number, Number]
 """The tiles a thread does: from, to below."""
 
 
@@ -51,13 +51,14 @@ class LoopCut:
         """How many tiles there are."""
         return ceil_div(self.extent, self.size)
 
-    def present(self, addresses: Addresses, tile: Expr) -> int | LoopValue:
+    def present(self, addresses: Addresses, tile: Expr) -> Number:
         """How many elements the tile of a number has, where one body serves the last one too."""
         if self.rest == 0:
             return self.size
-        b = addresses.builder
-        left = b.sub(b.size(self.extent), addresses.scalar(tile * self.size))
-        return b.minimum(left, b.const(DType.i64, self.size))
+        n = addresses.builder.numbers
+        # The extent stands ahead of what is computed of the tile.
+        extent = n.value(self.extent)
+        return n.minimum(n.sub(extent, addresses.scalar(tile * self.size)), self.size)
 
     def each(
         self, addresses: Addresses, name: str, body: TileBody, part: Part | None = None
@@ -71,12 +72,12 @@ class LoopCut:
         self, addresses: Addresses, name: str, body: TileBody, part: Part | None
     ) -> None:
         b, whole = addresses.builder, self.whole
-        begin: int | LoopValue = 0
-        end = b.bound(whole)
+        begin: Number = 0
+        end: Number = b.numbers.bound(whole)
         if part is not None:
             begin, end = part
             if self.rest != 0:
-                end = b.minimum(end, b.size(whole))
+                end = b.numbers.minimum(end, whole)
         elif whole == 1:
             body(of(0), None)
             return
@@ -110,9 +111,9 @@ class LoopCut:
             return
         tests = []
         if part is not None:
-            tests.append(b.compare("eq", part[1], b.size(parts)))
+            tests.append(b.numbers.compare("eq", part[1], parts))
         if not isinstance(self.rest, int):
-            tests.append(b.compare("ne", b.size(self.rest), b.const(DType.i64, 0)))
+            tests.append(b.numbers.compare("ne", self.rest, 0))
         if not tests:
             body(of(self.whole), self.rest)
             return

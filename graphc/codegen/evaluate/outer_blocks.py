@@ -14,8 +14,8 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.combination import LANES, Combination, Parts
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Dim, Extent, always_le, ceil_div, fixed
-from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 # Registers a vector fills at most: so many chains of operations run side by side.
@@ -25,8 +25,7 @@ BLOCK = 16
 MOST_LEVELS = 8
 
 Step = Callable[[Expr, list[Parts]], list[Parts]]
-Count = int | LoopValue
-Chain = Callable[[Expr, Count], list[Parts]]
+Chain = Callable[[Expr, Number], list[Parts]]
 
 _count = itertools.count()
 
@@ -52,7 +51,7 @@ class OuterBlocks(Combination):
     """A reduction whose lanes are loop values."""
 
     def _repeat(
-        self, count: Extent, carried: list[Parts], step: Step, end: Count | None = None
+        self, count: Extent, carried: list[Parts], step: Step, end: Number | None = None
     ) -> list[Parts]:
         """`step` for each number below `count`, in order; with `end`, below that, which is at most
         `count`."""
@@ -62,8 +61,7 @@ class OuterBlocks(Combination):
             return step(of(0), carried)
         size = len(carried[0]) if carried else 1
         flat = [part for parts in carried for part in parts]
-        bound = self.builder.bound(count) if end is None else end
-        with self.builder.loop(0, bound, carried=flat, hint="r") as loop:
+        with self.builder.loop(0, count if end is None else end, carried=flat, hint="r") as loop:
             variable = Variable(f"r{next(_count)}", count)
             self.access.addresses.bind(variable, loop.variable, self.builder.block)
             combined = step(of(variable), _grouped(list(loop.carried), size))
@@ -113,13 +111,12 @@ class OuterBlocks(Combination):
 
     def _left(self, start: Expr, unit: int, most: int | None) -> LoopValue:
         """How many units of outer indices there are from `start` on, at most `most`."""
-        b = self.builder
-        left = b.size(ceil_div(self.outer, unit))
+        n = self.builder.numbers
+        left: Number = n.value(ceil_div(self.outer, unit))
         if not start.is_constant or start.constant != 0:
-            behind = b.sub(b.size(self.outer), self.access.addresses.scalar(start))
-            ahead = b.add(behind, b.const(DType.i64, unit - 1))
-            left = b.op("floordiv", ahead, b.const(DType.i64, unit))
-        return left if most is None else b.minimum(left, b.const(DType.i64, most))
+            ahead = n.sub(self.outer, self.access.addresses.scalar(start))
+            left = n.floordiv(n.add(ahead, unit - 1), unit)
+        return n.value(left if most is None else n.minimum(left, most))
 
     def _joined_lanes(self, lanes: list[Parts], others: list[Parts]) -> list[Parts]:
         return [self._combine(a, b) for a, b in zip(lanes, others, strict=True)]
@@ -138,7 +135,7 @@ class OuterBlocks(Combination):
         identity = tuple(self.builder.splat(part, width) for part in self._identity())
         return [identity] * number
 
-    def _each(self, start: Expr, count: Count, lanes: list[Parts], step: Step) -> list[Parts]:
+    def _each(self, start: Expr, count: Number, lanes: list[Parts], step: Step) -> list[Parts]:
         """`step` for the outer indices of a chain from `start` on."""
         most = self.outer if self.any_order else BLOCK
         fixed = isinstance(count, int)
@@ -147,7 +144,7 @@ class OuterBlocks(Combination):
             lambda r, lanes: step(start + r, lanes), None if fixed else count,
         )  # fmt: skip
 
-    def _chain(self, start: Expr, count: Count) -> list[Parts]:
+    def _chain(self, start: Expr, count: Number) -> list[Parts]:
         """The one lane where the run is a single element: a value of the index's width."""
         lane, width = self._width_of_lanes()
         return self._each(

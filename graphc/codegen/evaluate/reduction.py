@@ -23,12 +23,13 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.combination import LANES, RUN_BLOCK, ElementAt, Parts
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.memory import MemoryAccess
-from graphc.codegen.evaluate.outer_blocks import BLOCK, Count, OuterBlocks, block_unit
+from graphc.codegen.evaluate.outer_blocks import BLOCK, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import always_le, ceil_div, fixed
 from graphc.ir.nodes import Node
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.schedule.access import Index
@@ -95,7 +96,7 @@ class _Reduction(OuterBlocks):
         """One result: the 64 lanes are vectors' lanes."""
         number, width = self._width_of_lanes()
 
-        def chain(start: Expr, count: Count) -> list[Parts]:
+        def chain(start: Expr, count: Number) -> list[Parts]:
             first = self._start(number, width)
             return self._each(
                 start, count, first, lambda outer, lanes: self._along(outer, lanes, width)
@@ -127,10 +128,10 @@ class _Reduction(OuterBlocks):
 
     def _cut_piece(self, outer: Expr) -> tuple[LoopValue, LoopValue]:
         """Whole blocks of 64 in the run's piece at an outer index, and elements left."""
-        b = self.builder
-        behind = b.sub(b.size(self.run), self.access.addresses.scalar(self._start_of_piece(outer)))
-        count = b.minimum(behind, b.const(DType.i64, RUN_BLOCK))
-        lanes = b.const(DType.i64, LANES)
+        b, n = self.builder, self.builder.numbers
+        run = n.value(self.run)  # it stands ahead of what follows
+        behind = n.sub(run, self.access.addresses.scalar(self._start_of_piece(outer)))
+        count, lanes = n.value(n.minimum(behind, RUN_BLOCK)), n.value(LANES)
         return b.op("div", count, lanes), b.op("rem", count, lanes)
 
     def _add_masked(self, lanes: list[Parts], outer: Expr, start: Expr, width: int) -> list[Parts]:
@@ -274,7 +275,7 @@ class _Reduction(OuterBlocks):
         return self._add_lanes(memory, outer, of(start) * LANES, left, width)
 
     def _add_lanes(
-        self, memory: list[Buffer], outer: Expr, start: Expr, count: Count, width: int
+        self, memory: list[Buffer], outer: Expr, start: Expr, count: Number, width: int
     ) -> list[Parts]:
         with self.builder.loop(0, count, hint="l") as loop:
             lane = Variable(f"l{next(_count)}", count if isinstance(count, int) else LANES)

@@ -44,6 +44,7 @@ from graphc.codegen.loop_ir.nodes import (
     While,
     result_type,
 )
+from graphc.codegen.loop_ir.numbers import Number, Numbers
 from graphc.codegen.loop_ir.opcodes import OPCODES, exact_constant
 from graphc.codegen.loop_ir.open_blocks import (
     OpenBlock,
@@ -66,6 +67,7 @@ class LoopBuilder:
         self.name = name
         self.block = OpenBlock(None)
         self._root = self.block
+        self.numbers = Numbers(self)
         self._names: dict[str, int] = {}
         self._count = 0
         self._constants: dict[tuple[object, ...], LoopValue] = {}
@@ -163,10 +165,6 @@ class LoopBuilder:
             total = term if total is None else self._of_sizes("add", total, term)
         assert total is not None
         return total
-
-    def bound(self, extent: Extent) -> int | LoopValue:
-        """An extent as the bound of a loop."""
-        return extent if isinstance(extent, int) else self.size(extent)
 
     def _factor(self, factor: Symbol | DimQuotient) -> LoopValue:
         if isinstance(factor, DimQuotient):
@@ -330,13 +328,14 @@ class LoopBuilder:
     @contextmanager
     def loop(
         self,
-        begin: int | LoopValue,
-        end: int | LoopValue,
+        begin: Number,
+        end: Number,
         step: int = 1,
         carried: Sequence[LoopValue] = (),
         hint: str = "i",
     ) -> Iterator[OpenLoop]:
         """A for loop; `carried` are the initial values. `hint` names the variable."""
+        begin, end = self.numbers.bound(begin), self.numbers.bound(end)
         parameters = tuple(self.fresh(value.type, "carry") for value in carried)
         loop = OpenLoop(self.fresh(INDEX_TYPE, hint), parameters)
         with self.inside() as block:

@@ -98,7 +98,7 @@ class _ScanLoops:
         self._store(start, others, first, guards)
         if size == 1:
             return
-        with builder.loop(1, builder.bound(size), carried=first, hint="k") as loop:
+        with builder.loop(1, size, carried=first, hint="k") as loop:
             step = Variable("k", size)
             addresses.bind(step, loop.variable, builder.block)
             new = self._parts(of(step), others, guards)

@@ -82,7 +82,7 @@ def _combine(
         if axis == len(source) - 1 and _is_contiguous(op, node, types):
             rows(index, source[axis])
             return
-        with builder.loop(0, builder.bound(source[axis]), hint=f"s{axis}") as loop:
+        with builder.loop(0, source[axis], hint=f"s{axis}") as loop:
             variable = Variable(f"s{axis}", source[axis])
             evaluator.addresses.bind(variable, loop.variable, builder.block)
             nest(axis + 1, (*index, of(variable)))

@@ -73,7 +73,7 @@ class _SortLoops:
     # -- in and out --------------------------------------------------------------------------
 
     def _load(self, others: Coordinates) -> None:
-        with self.builder.loop(0, self.builder.bound(self.size), hint="k") as loop:
+        with self.builder.loop(0, self.size, hint="k") as loop:
             at = Variable("in", self.size)
             self.evaluator.addresses.bind(at, loop.variable, self.builder.block)
             element = self.evaluator.value(self.operand, self._index(of(at), others))
@@ -82,7 +82,7 @@ class _SortLoops:
             self.builder.store(self.positions, place, loop.variable)
 
     def _store(self, others: Coordinates, half: LoopValue) -> None:
-        with self.builder.loop(0, self.builder.bound(self.size), hint="k") as loop:
+        with self.builder.loop(0, self.size, hint="k") as loop:
             at = Variable("out", self.size)
             self.evaluator.addresses.bind(at, loop.variable, self.builder.block)
             position = self.builder.load(self.positions, Index.of(0, half, loop.variable))

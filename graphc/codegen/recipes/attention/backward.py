@@ -13,13 +13,13 @@ from functools import partial
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.attention.heads import (
     AttentionContext,
     Body,
     Head,
     HeadRows,
     Matrix,
-    Number,
     attention_context,
 )
 from graphc.codegen.recipes.attention.operands import GROUP, Taint
@@ -160,8 +160,8 @@ class _AttentionGrad(AttentionKernel):
 
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i, scores in enumerate(self.hide(rows, sums, row, column, vectors)):
-                lane = self.plus(column, i % vectors * self.lanes)
-                self.store(self.memory.weights, self.plus(row, i // vectors), lane, scores)
+                lane = self.numbers.add(column, i % vectors * self.lanes)
+                self.store(self.memory.weights, self.numbers.add(row, i // vectors), lane, scores)
 
         return finish
 
@@ -169,32 +169,33 @@ class _AttentionGrad(AttentionKernel):
         """Scores of the rows of a tile become weights."""
         levels = []
         for i in range(count):
-            place = self.expression(self.plus(rows.first, self.plus(row, i)), self.rows)
+            number = self.numbers.add(rows.first, self.numbers.add(row, i))
+            place = self.positions.expression(number, self.rows)
             level = self.finite(
                 self.evaluator.value(self.operand("logsumexp"), (*self.lead, place))
             )
             levels.append(self.builder.splat(level, self.lanes))
 
         def vector(number: Number) -> None:
-            column = self.times(number, self.lanes)
+            column = self.numbers.mul(number, self.lanes)
             for i, level in enumerate(levels):
-                scores = self.load(self.memory.weights, self.plus(row, i), column)
+                scores = self.load(self.memory.weights, self.numbers.add(row, i), column)
                 weight = self.evaluator.algebra.exp(self.builder.sub(scores, level))
-                self.store(self.memory.weights, self.plus(row, i), column, weight)
+                self.store(self.memory.weights, self.numbers.add(row, i), column, weight)
 
-        self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
+        self.loop(0, self.vector_end(self.numbers.add(rows.first, row)), "exp", vector)
 
     def _by_scores(self, rows: HeadRows, by_scores: Matrix) -> Finish:
         """From g vᵀ the gradient of the scores."""
 
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
-                at = self.plus(row, i)
-                place: Expr = self.expression(self.plus(rows.first, at), self.rows)
+                at = self.numbers.add(row, i)
+                place: Expr = self.positions.expression(self.numbers.add(rows.first, at), self.rows)
                 delta = self.evaluator.value(self.operand("delta"), (*self.lead, place))
                 wide = self.builder.splat(delta, self.lanes)
                 for u in range(vectors):
-                    lane = self.plus(column, u * self.lanes)
+                    lane = self.numbers.add(column, u * self.lanes)
                     by_weight = self.builder.sub(sums[i * vectors + u], wide)
                     weight = self.load(self.memory.weights, at, lane)
                     self.store(by_scores, at, lane, self.builder.mul(weight, by_weight))
@@ -204,7 +205,7 @@ class _AttentionGrad(AttentionKernel):
     def _scale(self, rows: HeadRows) -> Finish:
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i, total in enumerate(sums):
-                place = self.plus(rows.first, self.plus(row, i // vectors))
+                place = self.numbers.add(rows.first, self.numbers.add(row, i // vectors))
                 value = self.scaled(total)
                 self.write(0, self.depth, place, column, value, i % vectors)
 
@@ -219,21 +220,22 @@ class _AttentionGrad(AttentionKernel):
         cut = LoopCut(self.columns, self.tile_rows)
         rest = cut.rest
         end = self.column_end(rows.first, self.block)
-        tiles = self.computed("minimum", cut.whole, self.computed(
-            "div", self.plus(end, self.tile_rows - 1), self.tile_rows
-        ))  # fmt: skip
+        seen = self.numbers.div(self.numbers.add(end, self.tile_rows - 1), self.tile_rows)
+        tiles = self.numbers.minimum(cut.whole, seen)
 
         def across(number: Number, vectors: int) -> None:
-            column = self.times(number, self.tile_vectors * self.lanes)
+            column = self.numbers.mul(number, self.tile_vectors * self.lanes)
 
             def tile(first: Number, count: int) -> None:
                 places = [
-                    (self.plus(first, i), self.plus(column, u * self.lanes))
+                    (self.numbers.add(first, i), self.numbers.add(column, u * self.lanes))
                     for i in range(count) for u in range(vectors)
                 ]  # fmt: skip
                 products = self.product(
                     count * vectors, self.block, rows.count,
-                    lambda k: [self.element(left, k, self.plus(first, i)) for i in range(count)],
+                    lambda k: [
+                        self.element(left, k, self.numbers.add(first, i)) for i in range(count)
+                    ],
                     lambda k: [
                         self.load(right, k, column, u * self.lanes) for u in range(vectors)
                     ],
@@ -244,11 +246,11 @@ class _AttentionGrad(AttentionKernel):
 
             self.loop(
                 0, tiles, "tile",
-                lambda i: tile(self.times(i, self.tile_rows), self.tile_rows),
+                lambda i: tile(self.numbers.mul(i, self.tile_rows), self.tile_rows),
             )  # fmt: skip
-            last = self.times(cut.whole, self.tile_rows)
+            last = self.numbers.mul(cut.whole, self.tile_rows)
             if not isinstance(rest, int):
-                self.loop(0, rest, "rest", lambda i: tile(self.plus(last, i), 1))
+                self.loop(0, rest, "rest", lambda i: tile(self.numbers.add(last, i), 1))
             elif rest:
                 tile(last, rest)
 
@@ -260,29 +262,29 @@ class _AttentionGrad(AttentionKernel):
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
-                body(self.plus(first, i))
+                body(self.numbers.add(first, i))
 
-        self.loop(0, cut.whole, "v", lambda number: several(self.times(number, GROUP), GROUP))
-        last = self.times(cut.whole, GROUP)
+        self.loop(0, cut.whole, "v", lambda number: several(self.numbers.mul(number, GROUP), GROUP))
+        last = self.numbers.mul(cut.whole, GROUP)
         if isinstance(rest, int):
             several(last, rest)
         else:
-            self.loop(0, rest, "rest", lambda i: body(self.plus(last, i)))
+            self.loop(0, rest, "rest", lambda i: body(self.numbers.add(last, i)))
 
     def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
-        self.builder.store(matrix.memory, self.at((number, self.lanes)), value)
+        self.builder.store(matrix.memory, self.numbers.index((number, self.lanes)), value)
 
     def _end_chains(self, rows: HeadRows) -> None:
         """Where `K_BLOCK` rows are done, or all, their sums go to the totals."""
-        done = self.plus(rows.first, rows.count)
-        left = self.builder.op("rem", self.value(done), self.value(K_BLOCK))
+        done = self.numbers.add(rows.first, rows.count)
+        left = self.builder.op("rem", self.numbers.value(done), self.numbers.value(K_BLOCK))
         at_end = self.builder.op(
-            "or", self.builder.compare("eq", left, self.value(0)),
-            self.builder.compare("eq", self.value(done), self.value(self.rows)),
+            "or", self.builder.compare("eq", left, self.numbers.value(0)),
+            self.builder.compare("eq", self.numbers.value(done), self.numbers.value(self.rows)),
         )  # fmt: skip
 
         def add(index: int, number: Number) -> None:
-            at = self.at((number, self.lanes))
+            at = self.numbers.index((number, self.lanes))
             total, chain = self.memory.sums[index].memory, self.memory.chains[index].memory
             totals = self.builder.add(
                 self.builder.load(total, at, self.lanes), self.builder.load(chain, at, self.lanes)
@@ -303,7 +305,7 @@ class _AttentionGrad(AttentionKernel):
 
         def row(number: Number) -> None:
             def tile(at: Number, vectors: int) -> None:
-                column = self.times(at, self.tile_vectors * self.lanes)
+                column = self.numbers.mul(at, self.tile_vectors * self.lanes)
                 for u in range(vectors):
                     value = self.load(matrix, number, column, u * self.lanes)
                     self.write(index, columns, number, column, value, u)

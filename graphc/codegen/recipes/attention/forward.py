@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.algebra import LoopAlgebra
 from graphc.codegen.evaluate.combination import LANES
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.attention.heads import (
     AttentionContext,
     Head,
     HeadRows,
     Matrix,
-    Number,
     attention_context,
 )
 from graphc.codegen.recipes.attention.operands import Operands
@@ -109,11 +109,11 @@ class _Attention(AttentionKernel):
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             sums = self.hide(rows, sums, row, column, vectors)
             for i in range(len(sums) // vectors):
-                place = self.plus(row, i)
+                place = self.numbers.add(row, i)
                 best = self.load(self.memory.best, place, 0)
                 for u, scores in enumerate(sums[i * vectors : (i + 1) * vectors]):
                     self.store(
-                        self.memory.weights, place, self.plus(column, u * self.lanes), scores
+                        self.memory.weights, place, self.numbers.add(column, u * self.lanes), scores
                     )
                     best = self._greater(scores, best)
                 self.store(self.memory.best, place, 0, best)
@@ -127,7 +127,7 @@ class _Attention(AttentionKernel):
     def _softmax(self, rows: HeadRows, row: Number, count: int) -> None:
         """Scores of the rows of a tile become weights; keeps their maxima and their sums."""
         builder = self.builder
-        places = [self.plus(row, i) for i in range(count)]
+        places = [self.numbers.add(row, i) for i in range(count)]
         per_block = max(LANES // self.lanes, 1)
         levels = []
         for i, place in enumerate(places):
@@ -139,8 +139,8 @@ class _Attention(AttentionKernel):
                 self.store(self.memory.lane_sums, i, part * self.lanes, self.zero)
 
         def vector(number: Number) -> None:
-            column = self.times(number, self.lanes)
-            lane = self.times(self.computed("and", number, per_block - 1), self.lanes)
+            column = self.numbers.mul(number, self.lanes)
+            lane = self.numbers.mul(self.numbers.bits(number, per_block - 1), self.lanes)
             for i, place in enumerate(places):
                 scores = self.load(self.memory.weights, place, column)
                 below = builder.sub(scores, levels[i])
@@ -149,7 +149,7 @@ class _Attention(AttentionKernel):
                 total = builder.add(self.load(self.memory.lane_sums, i, lane), weight)
                 self.store(self.memory.lane_sums, i, lane, total)
 
-        self.loop(0, self.vector_end(self.plus(rows.first, row)), "exp", vector)
+        self.loop(0, self.vector_end(self.numbers.add(rows.first, row)), "exp", vector)
         for i, place in enumerate(places):
             lanes = [
                 self.load(self.memory.lane_sums, i, part * self.lanes) for part in range(per_block)
@@ -164,18 +164,18 @@ class _Attention(AttentionKernel):
             self._put(self.memory.divisors, place, builder.select(blind, one, total))
 
     def _put(self, matrix: Matrix, row: Number, value: LoopValue) -> None:
-        self.builder.store(matrix.memory, self.at((row, 1)), value)
+        self.builder.store(matrix.memory, self.numbers.index((row, 1)), value)
 
     def _logsumexps(self, rows: HeadRows) -> None:
         def vector(number: Number) -> None:
-            column = self.times(number, self.lanes)
+            column = self.numbers.mul(number, self.lanes)
             total = self.evaluator.algebra.log(self.load(self.memory.totals, 0, column))
             level = self.load(self.memory.levels, 0, column)
             self.store(self.memory.levels, 0, column, self.builder.add(level, total))
 
         def out(row: Number) -> None:
-            value = self.builder.load(self.memory.levels.memory, self.at((row, 1)))
-            index = self.at((self.head, self.rows), (rows.first, 1), (row, 1))
+            value = self.builder.load(self.memory.levels.memory, self.numbers.index((row, 1)))
+            index = self.numbers.index((self.head, self.rows), (rows.first, 1), (row, 1))
             self.builder.store(self.outputs[1][0].buffer, index, value)
 
         self.loop(0, self.padded(self.block) // self.lanes, "log", vector)
@@ -184,9 +184,9 @@ class _Attention(AttentionKernel):
     def _divide(self, rows: HeadRows) -> Finish:
         def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
             for i in range(len(sums) // vectors):
-                at = self.plus(row, i)
+                at = self.numbers.add(row, i)
                 divisor = self.element(self.memory.divisors, 0, at)
-                place = self.plus(rows.first, at)
+                place = self.numbers.add(rows.first, at)
                 for u in range(vectors):
                     value = self.builder.div(sums[i * vectors + u], divisor)
                     self.write(0, self.width, place, column, value, u)

@@ -7,27 +7,25 @@ out: an `AttentionContext`, which writes the loop over heads; `Heads`, which for
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut
+from graphc.codegen.evaluate.positions import LoopPositions
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.attention.plan import TILE_VECTORS, AttentionPlan
 from graphc.codegen.recipes.attention.results import Destination, stored
 from graphc.codegen.recipes.common import declare_buffers
 from graphc.ir.dims import Extent, always_le, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import unflatten
 
-Number = LoopValue | Extent
-"""What is known where it is written, or when the kernel runs."""
 Body = Callable[[Number], None]
 
 
@@ -69,8 +67,7 @@ class AttentionContext:
     body: Graph
     plan: AttentionPlan
     outputs: dict[int, list[Destination]]
-    names: Iterator[int]
-    """Names of its own for each kernel: its loops do not depend on what was lowered before."""
+    positions: LoopPositions
 
     def scratch(self, name: str, rows: Extent, columns: int) -> Matrix:
         stride = self.plan.padded(columns)
@@ -96,9 +93,7 @@ class AttentionContext:
         """The kernel: `body` for the heads of a call."""
         count, addresses = math.prod(self.plan.heads), self.evaluator.addresses
         with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
-            variable = Variable(f"attention{next(self.names)}", count)
-            addresses.bind(variable, scope.variable, self.builder.block)
-            lead = unflatten(of(variable), self.plan.heads)
+            lead = unflatten(self.positions.expression(scope.variable, count), self.plan.heads)
             every = [target for targets in self.outputs.values() for target in targets]
             starts = {t: addresses.number(t.start(lead))[0] for t in every}
             body(Head(scope.variable, lead, starts))
@@ -111,27 +106,9 @@ def attention_context(name: str, body: Graph, plan: AttentionPlan) -> AttentionC
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, plan.lanes)
     return AttentionContext(
-        builder, evaluator, body, plan, stored(body, plan.anchor, outputs), itertools.count()
-    )
-
-
-def _least(x: Extent, y: Extent) -> Extent | None:
-    """The lesser of two, where it is known which."""
-    return x if always_le(x, y) else y if always_le(y, x) else None
-
-
-def _greatest(x: Extent, y: Extent) -> Extent | None:
-    return x if always_le(y, x) else y if always_le(x, y) else None
-
-
-def _bits(x: Extent, y: Extent) -> Extent | None:
-    return x & y if isinstance(x, int) and isinstance(y, int) else None
-
-
-_COMPUTED: dict[str, Callable[[Extent, Extent], Extent | None]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
-    "and": _bits, "minimum": _least, "maximum": _greatest,
-}  # fmt: skip
+        builder, evaluator, body, plan, stored(body, plan.anchor, outputs),
+        LoopPositions(evaluator.addresses, "attention"),
+    )  # fmt: skip
 
 
 class Heads:
@@ -141,7 +118,8 @@ class Heads:
         plan = context.plan
         self.builder, self.evaluator = context.builder, context.evaluator
         self.addresses = context.evaluator.addresses
-        self.body, self.outputs, self.names = context.body, context.outputs, context.names
+        self.numbers, self.positions = context.builder.numbers, context.positions
+        self.body, self.outputs = context.body, context.outputs
         self.head, self.lead, self.starts = head.number, head.lead, head.starts
         self.scale, self.causal, self.mask = plan.scale, plan.causal, plan.mask
         self.dtype, self.lanes = plan.dtype, plan.lanes
@@ -153,44 +131,7 @@ class Heads:
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
         self.hidden = self.builder.splat(self.builder.const(self.dtype, -math.inf), self.lanes)
 
-    # -- numbers and loops -------------------------------------------------------------------
-
-    def value(self, number: Number) -> LoopValue:
-        return number if isinstance(number, LoopValue) else self.builder.size(number)
-
-    def bound(self, number: Number) -> LoopValue | int:
-        """A number as the bound of a loop."""
-        return number if isinstance(number, LoopValue) else self.builder.bound(number)
-
-    def computed(self, opcode: str, x: Number, y: Number) -> Number:
-        """`opcode` of two i64 numbers, done here where both are known."""
-        known = None
-        if not isinstance(x, LoopValue) and not isinstance(y, LoopValue):
-            known = _COMPUTED[opcode](x, y)
-        if known is not None:
-            return known
-        return self.builder.op(opcode, self.value(x), self.value(y))
-
-    def plus(self, x: Number, y: Number) -> Number:
-        return self.computed("add", x, y)
-
-    def times(self, x: Number, y: Number) -> Number:
-        return self.computed("mul", x, y)
-
-    def at(self, *terms: tuple[Number, Extent]) -> Index:
-        """The offset Σ factor · number."""
-        constant: Extent = 0
-        moving: list[tuple[LoopValue, int]] = []
-        for number, factor in terms:
-            if not isinstance(number, LoopValue):
-                constant = constant + number * factor
-            elif isinstance(factor, int):
-                moving.append((number, factor))
-            else:
-                moving.append((self.builder.mul(number, self.value(factor)), 1))
-        if isinstance(constant, int):
-            return Index.of(constant, *moving)
-        return Index.of(0, *moving, self.value(constant))
+    # -- loops -------------------------------------------------------------------
 
     def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
         """`body` for each position; nothing is written for a loop that is known to be empty."""
@@ -198,7 +139,7 @@ class Heads:
             if begin < end:
                 body(begin)
             return
-        with self.builder.loop(self.bound(begin), self.bound(end), step, hint=hint) as scope:
+        with self.builder.loop(begin, end, step, hint=hint) as scope:
             body(scope.variable)
 
     def fold(
@@ -208,34 +149,21 @@ class Heads:
         """What `body(position, so far)` makes of `start` in positions 0 … end."""
         if isinstance(end, int) and end <= 1:
             return body(0, start) if end else start
-        with self.builder.loop(0, self.bound(end), carried=start, hint=hint) as scope:
+        with self.builder.loop(0, end, carried=start, hint=hint) as scope:
             scope.yield_(*body(scope.variable, list(scope.carried)))
         return list(scope.results)
 
-    def expression(self, number: Number, extent: Extent) -> Expr:
-        """A number below `extent` for index expressions."""
-        if not isinstance(number, LoopValue):
-            return of(number)
-        variable = Variable(f"attention{next(self.names)}", extent)
-        self.addresses.bind(variable, number, self.builder.block)
-        return of(variable)
-
-    def lane(self) -> Expr:
-        variable = Variable(f"attention{next(self.names)}", self.lanes)
-        self.addresses.bind_lane(variable, self.builder.block)
-        return of(variable)
-
     def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
         """A vector at `column + plus` of a row."""
-        index = self.at((row, matrix.stride), (column, 1), (plus, 1))
+        index = self.numbers.index((row, matrix.stride), (column, 1), (plus, 1))
         return self.builder.load(matrix.memory, index, self.lanes)
 
     def element(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
-        index = self.at((row, matrix.stride), (column, 1), (plus, 1))
+        index = self.numbers.index((row, matrix.stride), (column, 1), (plus, 1))
         return self.builder.splat(self.builder.load(matrix.memory, index), self.lanes)
 
     def store(self, matrix: Matrix, row: Number, column: Number, value: LoopValue) -> None:
-        index = self.at((row, matrix.stride), (column, 1))
+        index = self.numbers.index((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
 
     # -- blocks of rows ----------------------------------------------------------------------
@@ -249,11 +177,11 @@ class Heads:
             return
 
         def block(first: Number) -> None:
-            count = self.computed("minimum", self.computed("sub", self.rows, first), self.block)
-            tiles = self.computed("div", count, self.tile_rows)
-            left = self.computed("sub", count, self.times(tiles, self.tile_rows))
+            count = self.numbers.minimum(self.numbers.sub(self.rows, first), self.block)
+            tiles = self.numbers.div(count, self.tile_rows)
+            left = self.numbers.sub(count, self.numbers.mul(tiles, self.tile_rows))
             if rest is not None:
-                left = self.computed("minimum", left, int(rest > 0))
+                left = self.numbers.minimum(left, int(rest > 0))
             body(HeadRows(first, count, tiles, rest, left))
 
         self.loop(0, self.rows, "block", block, step=self.block)
@@ -262,12 +190,12 @@ class Heads:
         """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""
 
         def tile(number: Number) -> None:
-            body(self.times(number, self.tile_rows), self.tile_rows)
+            body(self.numbers.mul(number, self.tile_rows), self.tile_rows)
 
         self.loop(begin, rows.tiles, "rows", tile)
-        last = self.times(rows.tiles, self.tile_rows) if rows.rest != 0 else 0
+        last = self.numbers.mul(rows.tiles, self.tile_rows) if rows.rest != 0 else 0
         if rows.rest is None:
-            self.loop(0, rows.has_rest, "rest", lambda i: body(self.plus(last, i), 1))
+            self.loop(0, rows.has_rest, "rest", lambda i: body(self.numbers.add(last, i), 1))
         elif rows.rest:
             count = rows.rest
             self.loop(0, rows.has_rest, "rest", lambda _: body(last, count))
@@ -297,7 +225,7 @@ class Heads:
         builder = self.builder
         self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
         for vectors in range(1, self.tile_vectors + 1):
-            held = builder.compare("eq", self.value(rest), self.value(vectors))
+            held = builder.compare("eq", self.numbers.value(rest), self.numbers.value(vectors))
             with builder.if_(held) as branch:
                 with branch.then():
                     body(whole, vectors)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
-from graphc.codegen.recipes.attention.heads import Heads, Matrix, Number
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.recipes.attention.heads import Heads, Matrix
 from graphc.codegen.recipes.typical import at_least
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ir.nodes import INPUT
@@ -40,7 +41,7 @@ class Operands(Heads):
         index: Callable[[Expr], tuple[Expr, ...]],
     ) -> LoopValue:  # fmt: skip
         """Vector `block` of so many elements of an operand that lie at `index`; zeros behind."""
-        at = block * self.lanes + self.lane()
+        at = block * self.lanes + self.positions.lane(self.lanes)
         guards: tuple[Guard, ...] = () if at.within(0, columns) else ((at, 0, columns),)
         vector_value = self.evaluator.value(source, (*self.lead, *index(at)), guards)
         value = self.builder.splat(vector_value, self.lanes)
@@ -58,7 +59,7 @@ class Operands(Heads):
         if not isinstance(columns, int):
             every = ceil_div(columns, self.lanes)
             return self.fold(
-                every, "v", start, lambda i, taint: body(self.expression(i, every), taint)
+                every, "v", start, lambda i, taint: body(self.positions.expression(i, every), taint)
             )
         groups = columns // self.lanes // group
 
@@ -69,7 +70,7 @@ class Operands(Heads):
 
         folded = self.fold(
             groups, "v", start,
-            lambda i, taint: several(self.expression(i, groups) * group, group, taint),
+            lambda i, taint: several(self.positions.expression(i, groups) * group, group, taint),
         )  # fmt: skip
         rest = -(-columns // self.lanes) - groups * group
         return several(of(groups * group), rest, folded)
@@ -85,8 +86,8 @@ class Operands(Heads):
         limit, columns = self.body.type_of(source).shape[-2:]
 
         def row(number: Number, taint: Taint) -> Taint:
-            place = self.expression(number, limit)
-            at = place + self.expression(first, limit)
+            place = self.positions.expression(number, limit)
+            at = place + self.positions.expression(first, limit)
 
             def vector(block: Expr, taint: Taint) -> Taint:
                 value = self.vector(source, block, columns, lambda column: (at, column))
@@ -108,14 +109,14 @@ class Operands(Heads):
         pack = self._pack_along if self._contiguous_along_rows(source) else self._pack_across
 
         def panel(number: Number, taint: Taint) -> Taint:
-            done = self.times(number, self.tile_vectors)
+            done = self.numbers.mul(number, self.tile_vectors)
             left: Number = self.tile_vectors
             if self.vectors % self.tile_vectors != 0:
-                left = self.computed("minimum", self.computed("sub", self.vectors, done), left)
+                left = self.numbers.minimum(self.numbers.sub(self.vectors, done), left)
 
             def vector(inner: Number, taint: Taint) -> Taint:
-                base = self.at((number, depth * panels.stride), (inner, self.lanes))
-                return pack(source, panels, base, self.plus(done, inner), taint)
+                base = self.numbers.index((number, depth * panels.stride), (inner, self.lanes))
+                return pack(source, panels, base, self.numbers.add(done, inner), taint)
 
             return self.fold(left, "u", taint, vector)
 
@@ -126,12 +127,13 @@ class Operands(Heads):
     ) -> Taint:
         """One vector of columns, where they are neighbours in memory."""
         limit, depth = self.body.type_of(source).shape[-2:]
-        columns = self.expression(block, self.vectors)
+        columns = self.positions.expression(block, self.vectors)
 
         def row(number: Number, taint: Taint) -> Taint:
-            place = self.expression(number, depth)
+            place = self.positions.expression(number, depth)
             value = self.vector(source, columns, limit, lambda column: (column, place))
-            self.builder.store(panels.memory, base + self.at((number, panels.stride)), value)
+            at = base + self.numbers.index((number, panels.stride))
+            self.builder.store(panels.memory, at, value)
             return self._with(taint, value)
 
         return self.fold(depth, "e", taint, row)
@@ -141,13 +143,13 @@ class Operands(Heads):
     ) -> Taint:
         """One vector of columns, transposed in registers."""
         limit, depth = self.body.type_of(source).shape[-2:]
-        first = self.times(block, self.lanes)
+        first = self.numbers.mul(block, self.lanes)
         rows = []
         for i in range(self.lanes):
-            row = self.plus(first, i)
+            row = self.numbers.add(first, i)
             if limit % self.lanes != 0:
-                row = self.computed("minimum", row, limit - 1)
-            rows.append(self.expression(row, limit))
+                row = self.numbers.minimum(row, limit - 1)
+            rows.append(self.positions.expression(row, limit))
 
         def part(number: Expr, taint: Taint) -> Taint:
             vectors = [
@@ -159,7 +161,7 @@ class Operands(Heads):
             count = min(self.lanes, behind)
             start, _ = self.addresses.offset(number * (panels.stride * self.lanes))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
-                place = base + start + self.at((i, panels.stride))
+                place = base + start + self.numbers.index((i, panels.stride))
                 self.builder.store(panels.memory, place, vector)
             return functools.reduce(self._with, vectors, taint)
 
@@ -210,4 +212,4 @@ class Operands(Heads):
         total = self.horizontal(functools.reduce(self.builder.add, taint), self.builder.add)
         zero = self.builder.const(self.dtype, 0)
         bad = self.builder.compare("ne", self.builder.sub(total, total), zero)
-        return self.builder.select(bad, self.value(self.columns), self.value(0))
+        return self.builder.select(bad, self.numbers.value(self.columns), self.numbers.value(0))

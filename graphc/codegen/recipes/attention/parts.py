@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.attention.heads import AttentionContext, Head, HeadRows, Matrix, Number
+from graphc.codegen.loop_ir.numbers import Number, is_known
+from graphc.codegen.recipes.attention.heads import AttentionContext, Head, HeadRows, Matrix
 from graphc.codegen.recipes.attention.operands import Operands
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, first_addend
 from graphc.ir.dims import Extent, always_le
@@ -38,27 +39,27 @@ class AttentionKernel(Operands):
         """Where the columns end that some of so many rows from `row` on sees."""
         if not self.causal:
             return self.columns
-        end = self.computed("minimum", self.plus(row, rows), self.columns)
-        return end if self.whole is None else self.computed("maximum", end, self.whole)
+        end = self.numbers.minimum(self.numbers.add(row, rows), self.columns)
+        return end if self.whole is None else self.numbers.maximum(end, self.whole)
 
     def first_tile(self, rows: HeadRows, column: Number) -> Number:
         """The first tile of rows of a block that sees a column."""
-        return self.computed("div", self.first_row(rows, column), self.tile_rows)
+        return self.numbers.div(self.first_row(rows, column), self.tile_rows)
 
     def first_row(self, rows: HeadRows, column: Number) -> Number:
         """The first row of a block that sees a column, at most their number."""
         if not self.causal:
             return 0
-        row = self.computed("maximum", self.computed("sub", column, rows.first), 0)
+        row = self.numbers.maximum(self.numbers.sub(column, rows.first), 0)
         if self.whole is None:
-            return self.computed("minimum", row, rows.count)
-        none_hidden = self.builder.compare("ne", self.whole, self.value(0))
-        return self.builder.select(none_hidden, self.value(0), self.value(row))
+            return self.numbers.minimum(row, rows.count)
+        none_hidden = self.builder.compare("ne", self.whole, self.numbers.value(0))
+        return self.builder.select(none_hidden, self.numbers.value(0), self.numbers.value(row))
 
     def vector_end(self, row: Number) -> Number:
         """The number of vectors of scores that a tile with `row` needs."""
-        end = self.plus(self.column_end(row, self.tile_rows), self.lanes - 1)
-        return self.computed("div", end, self.lanes)
+        end = self.numbers.add(self.column_end(row, self.tile_rows), self.lanes - 1)
+        return self.numbers.div(end, self.lanes)
 
     def hide(
         self, rows: HeadRows, sums: list[LoopValue], row: Number, column: Number, vectors: int
@@ -67,19 +68,19 @@ class AttentionKernel(Operands):
         builder = self.builder
         kind = DType.i32 if self.dtype is DType.f32 else DType.i64
         lanes = builder.iota(kind, self.lanes)
-        first = self.plus(rows.first, row)
-        reach = builder.convert(self.value(self.computed("sub", first, column)), kind)
+        first = self.numbers.add(rows.first, row)
+        reach = builder.convert(self.numbers.value(self.numbers.sub(first, column)), kind)
         masked = []
         for number, scores in enumerate(sums):
             i, u = divmod(number, vectors)
             if self.mask is not None:
-                scores = self._masked(scores, self.plus(first, i), column, u)
+                scores = self._masked(scores, self.numbers.add(first, i), column, u)
             if self.causal:
                 ahead = builder.add(lanes, builder.const(kind, u * self.lanes - i, self.lanes))
                 seen = builder.compare("le", ahead, builder.splat(reach, self.lanes))
                 scores = builder.select(seen, scores, self.hidden)
             if self.may_end(column, u, vectors):
-                assert not isinstance(column, LoopValue)
+                assert is_known(column)
                 rest = self.columns - column - u * self.lanes
                 if isinstance(rest, int):
                     left = builder.const(kind, rest, self.lanes)
@@ -92,7 +93,7 @@ class AttentionKernel(Operands):
     def may_end(self, column: Number, vector: int, vectors: int) -> bool:
         """Whether the row may end within a vector of the tile at `column`: it does so in the last
         one of a tile of its own, whose column is known ahead."""
-        if isinstance(column, LoopValue):
+        if not is_known(column):
             return False
         if not isinstance(column, int) and vector + 1 < vectors:
             return False
@@ -102,15 +103,15 @@ class AttentionKernel(Operands):
         """A vector of scores of a tile with the mask."""
         assert self.mask is not None
         builder = self.builder
-        number = self.plus(self.computed("div", column, self.lanes), vector)
+        number = self.numbers.add(self.numbers.div(column, self.lanes), vector)
         # Only a tile of its own, whose column is known, has an incomplete vector.
-        count = self.columns // self.lanes if isinstance(column, LoopValue) else self.vectors
-        at = self.expression(number, count) * self.lanes + self.lane()
+        count = self.vectors if is_known(column) else self.columns // self.lanes
+        at = self.positions.expression(number, count) * self.lanes + self.positions.lane(self.lanes)
         guards: tuple[Guard, ...] = ()
         if not at.within(0, self.columns):
             guards = ((at, 0, self.columns),)
         lead = self.lead[: len(self.body.type_of(self.mask).shape) - 2]
-        place = (*lead, self.expression(row, self.rows), at)
+        place = (*lead, self.positions.expression(row, self.rows), at)
         mask = builder.splat(self.evaluator.value(self.mask, place, guards), self.lanes)
         if mask.type.dtype is DType.bool:
             return builder.select(mask, scores, self.hidden)
@@ -127,8 +128,7 @@ class AttentionKernel(Operands):
         on top of `start`, or cut into chains of an index below `extent`."""
 
         def chain(first: Number, last: Number, sums: list[LoopValue]) -> list[LoopValue]:
-            bounds = self.bound(first), self.bound(last)
-            with self.builder.loop(*bounds, carried=sums, hint="k") as scope:
+            with self.builder.loop(first, last, carried=sums, hint="k") as scope:
                 vectors = right(scope.variable)
                 scope.yield_(*(
                     self.builder.fma(wide, vector, scope.carried[i * len(vectors) + u])
@@ -143,9 +143,8 @@ class AttentionKernel(Operands):
         if always_le(extent, K_BLOCK):
             return chain(begin, end, zeros)
         totals = [first_addend(self.builder, (extent,), self.zero)] * count
-        bound = self.bound(end)
-        with self.builder.loop(0, bound, K_BLOCK, carried=totals, hint="chain") as outer:
-            last = self.computed("minimum", self.plus(outer.variable, K_BLOCK), end)
+        with self.builder.loop(0, end, K_BLOCK, carried=totals, hint="chain") as outer:
+            last = self.numbers.minimum(self.numbers.add(outer.variable, K_BLOCK), end)
             products = chain(outer.variable, last, zeros)
             outer.yield_(*map(self.builder.add, outer.carried, products))
         return list(outer.results)
@@ -157,13 +156,15 @@ class AttentionKernel(Operands):
         diagonal of a causal matrix tiles are narrower: they end with the vector they see last."""
 
         def columns(number: Number, vectors: int) -> None:
-            column = self.times(number, self.tile_vectors * self.lanes)
-            panel = self.times(number, depth * panels.stride)
+            column = self.numbers.mul(number, self.tile_vectors * self.lanes)
+            panel = self.numbers.mul(number, depth * panels.stride)
 
             def tile(row: Number, count: int, width: int) -> None:
                 sums = self.product(
                     count * width, depth, depth,
-                    lambda k: [self.element(left, self.plus(row, i), k) for i in range(count)],
+                    lambda k: [
+                        self.element(left, self.numbers.add(row, i), k) for i in range(count)
+                    ],
                     lambda k: [
                         self.load(panels, k, panel, u * self.lanes) for u in range(width)
                     ],
@@ -173,12 +174,12 @@ class AttentionKernel(Operands):
             begin = self.first_tile(rows, column)
             narrow = range(1, vectors) if self.causal and self.lanes % self.tile_rows == 0 else ()
             for width in narrow:
-                end = self.first_tile(rows, self.plus(column, width * self.lanes))
-                end = self.computed("minimum", end, rows.tiles)
+                end = self.first_tile(rows, self.numbers.add(column, width * self.lanes))
+                end = self.numbers.minimum(end, rows.tiles)
                 self.loop(
                     begin, end, "diagonal",
                     lambda i, u=width: tile(  # type: ignore[misc]
-                        self.times(i, self.tile_rows), self.tile_rows, u
+                        self.numbers.mul(i, self.tile_rows), self.tile_rows, u
                     ),
                 )  # fmt: skip
                 begin = end
@@ -193,14 +194,14 @@ class AttentionKernel(Operands):
         """weights · right for a block of rows, each row over the columns of weights it sees."""
 
         def tiles(number: Number, vectors: int) -> None:
-            column = self.times(number, self.tile_vectors * self.lanes)
+            column = self.numbers.mul(number, self.tile_vectors * self.lanes)
 
             def tile(row: Number, count: int) -> None:
-                end = self.column_end(self.plus(rows.first, row), self.tile_rows)
+                end = self.column_end(self.numbers.add(rows.first, row), self.tile_rows)
                 sums = self.product(
                     count * vectors, self.columns, end,
                     lambda k: [
-                        self.element(weights, self.plus(row, i), k) for i in range(count)
+                        self.element(weights, self.numbers.add(row, i), k) for i in range(count)
                     ],
                     lambda k: [
                         self.load(right, k, column, u * self.lanes) for u in range(vectors)
@@ -226,7 +227,7 @@ class AttentionKernel(Operands):
             places = self.builder.iota(kind, self.lanes)
             mask = self.builder.compare("lt", places, self.builder.const(kind, rest))
         for target in self.outputs[result]:
-            index = self.at(
+            index = self.numbers.index(
                 (self.starts[target], 1), (row, target.stride(-2)), (column, 1),
                 (vector * self.lanes, 1),
             )  # fmt: skip

@@ -13,6 +13,6 @@ A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`
   `row_blocks`, `tap_list`, and what becomes of results (`tile_results`, `transposed_epilogue`,
   `guarded_sums`).
 
-`winograd` (with `winograd_numbers`) is a recipe of its own, its plan of the same form.
+`winograd` is a recipe of its own, its plan of the same form.
 docs/contractions.md tells how all of it works.
 """

@@ -16,6 +16,7 @@ from functools import partial
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
     BroadcastPacker,
@@ -26,7 +27,7 @@ from graphc.codegen.recipes.contraction.broadcast_operand import (
 )
 from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
@@ -101,8 +102,8 @@ class ColumnBlock:
     those of tile `first`."""
 
     run: TileRun
-    begin: Bound
-    end: Bound
+    begin: Number
+    end: Number
     first: Expr
 
 
@@ -253,8 +254,8 @@ class BlockedNest:
             with emit.builder.loop(begin, end, size, hint="block") as loop:
                 first = Variable(f"first{run.number}", run.count)
                 emit.addresses.bind(first, loop.variable, emit.builder.block)
-                behind = emit.builder.add(loop.variable, emit.number(size))
-                last = emit.builder.minimum(behind, emit.number(end))
+                behind = emit.numbers.add(loop.variable, size)
+                last = emit.numbers.minimum(behind, end)
                 block = ColumnBlock(run, loop.variable, last, of(first))
                 self._k_blocks([block], rows, vectors)
 

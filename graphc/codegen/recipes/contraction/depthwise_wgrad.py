@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.halo import (
@@ -174,14 +175,13 @@ class ChannelNest:
         sized = not isinstance(emit.view.k[0], int)
         if sized:
             emit.clear(self.sums, self.count, lambda at: at * emit.lanes, emit.first_addend())
-        with builder.loop(0, builder.bound(self.groups.extent), hint="group") as loop:
+        with builder.loop(0, self.groups.extent, hint="group") as loop:
             emit.addresses.bind(self.groups, loop.variable, builder.block)
             members = group_members(emit, self.groups, loop.variable, self.plan.group)
             broadcast = self.broadcast.fill(channels, members)
             vectors = self.vectors.fill(channels, members)
-            step = emit.number(self.plan.group)
-            begin = builder.mul(loop.variable, step)
-            first = None if sized else builder.compare("eq", loop.variable, emit.number(0))
+            begin = emit.numbers.mul(loop.variable, self.plan.group)
+            first = None if sized else emit.numbers.compare("eq", loop.variable, 0)
             group = begin, group_end(emit, begin, self.plan.group)
             self._group(broadcast, vectors, group, first)
         self._outputs(channels)
@@ -197,7 +197,7 @@ class ChannelNest:
         return lane + column * self.emit.lanes
 
     def _group(
-        self, broadcast: FilledHalo, vectors: FilledHalo, group: tuple[LoopValue, LoopValue],
+        self, broadcast: FilledHalo, vectors: FilledHalo, group: tuple[Number, Number],
         is_first: LoopValue | None,
     ) -> None:  # fmt: skip
         """Adds the products of one group of k to all sums; None: these are there already."""

@@ -16,8 +16,9 @@ from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, note, scatter_cost
-from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.codegen.recipes.contraction.lines import Lines, Segment, lines_of
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
@@ -142,7 +143,7 @@ class LineNest:
         """One tile of columns, all rows."""
         emit, problem = self.emit, self.emit.problem
 
-        def k_block(begin: Bound, end: Bound, added: bool) -> None:
+        def k_block(begin: Number, end: Number, added: bool) -> None:
             for segment in self.lines.segments:
                 tile = partial(self._tile, segment, vector, vectors, (begin, end), added)
                 self._each(segment, tile)
@@ -169,7 +170,7 @@ class LineNest:
     # -- the register tile -------------------------------------------------------------------
 
     def _tile(
-        self, segment: Segment, vector: Expr, vectors: int, planes: tuple[Bound, Bound],
+        self, segment: Segment, vector: Expr, vectors: int, planes: tuple[Number, Number],
         added: bool, line: Expr, row: Expr,
     ) -> None:  # fmt: skip
         """The products of some indices of k's first axis, stored or added to the tile's sums."""

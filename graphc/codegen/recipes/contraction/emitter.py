@@ -14,17 +14,15 @@ from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
 from graphc.codegen.recipes.contraction.k_blocks import first_addend
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import TileRun
 from graphc.codegen.recipes.contraction.view import batch_variables
 from graphc.ir.dims import Extent
-from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape
-
-Bound = int | LoopValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,7 @@ class Emitter:
 
     def __init__(self, context: EmissionContext, problem: ContractionProblem, lanes: int) -> None:
         self.builder = context.builder
+        self.numbers = context.builder.numbers
         self.evaluator = context.evaluator
         self.addresses = context.evaluator.addresses
         self.outputs = context.outputs
@@ -76,27 +75,23 @@ class Emitter:
         if not variables:
             body()
             return
-        with self.builder.loop(0, self.builder.bound(variables[0].extent), hint=name) as loop:
+        with self.builder.loop(0, variables[0].extent, hint=name) as loop:
             self.addresses.bind(variables[0], loop.variable, self.builder.block)
             self.nested(variables[1:], name, body)
 
     # -- ranges ------------------------------------------------------------------------------
 
-    def number(self, value: LoopValue | Extent) -> LoopValue:
-        return value if isinstance(value, LoopValue) else self.builder.size(value)
-
-    def range_of(self, done: int, whole: Extent, split: bool) -> tuple[Bound, Bound]:
+    def range_of(self, done: int, whole: Extent, split: bool) -> tuple[Number, Number]:
         """Of tiles done…done + whole all, or with `split` those in begin…end, counted from
         `done`."""
         if not split:
-            return 0, self.builder.bound(whole)
-        builder = self.builder
-        begin, end = builder.begin, builder.end
+            return 0, self.numbers.bound(whole)
+        begin: Number = self.builder.begin
+        end: Number = self.builder.end
         if done:
-            offset = builder.const(DType.i64, done)
-            begin = builder.op("maximum", builder.sub(begin, offset), builder.const(DType.i64, 0))
-            end = builder.sub(end, offset)
-        return begin, builder.minimum(end, builder.size(whole))
+            begin = self.numbers.maximum(self.numbers.sub(begin, done), 0)
+            end = self.numbers.sub(end, done)
+        return self.numbers.bound(begin), self.numbers.bound(self.numbers.minimum(end, whole))
 
     def run(self, part: TileRun, done: int, split: bool, body: Callable[[Expr, int], None]) -> None:
         """`body(first vector, vectors)` for the tiles of a run, or, with `split`, for those in

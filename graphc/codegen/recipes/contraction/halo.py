@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.view import ContractionView, operand_value
@@ -68,14 +69,14 @@ class Group:
     there are, of the last group fewer than of others."""
 
     number: Variable
-    members: LoopValue
+    members: Number
 
 
-def group_end(emit: Emitter, first: LoopValue, size: int) -> LoopValue:
+def group_end(emit: Emitter, first: Number, size: int) -> Number:
     """Where the group of `size` indices of k's first axis ends that begins with `first`."""
-    builder, depth = emit.builder, emit.view.k[0]
-    behind = builder.add(first, emit.number(size))
-    return behind if isinstance(depth, int) else builder.minimum(behind, builder.size(depth))
+    depth = emit.view.k[0]
+    behind = emit.numbers.add(first, size)
+    return behind if isinstance(depth, int) else emit.numbers.minimum(behind, depth)
 
 
 def group_members(emit: Emitter, groups: Variable, number: LoopValue, size: int) -> Group | None:
@@ -83,8 +84,8 @@ def group_members(emit: Emitter, groups: Variable, number: LoopValue, size: int)
     many as of the others."""
     if isinstance(emit.view.k[0], int):
         return None
-    first = emit.builder.mul(number, emit.number(size))
-    return Group(groups, emit.builder.sub(group_end(emit, first, size), first))
+    first = emit.numbers.mul(number, size)
+    return Group(groups, emit.numbers.sub(group_end(emit, first, size), first))
 
 
 class HaloBuffer:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Extent, always_le, fixed, is_symbolic
 from graphc.ir.types import DType, Shape
@@ -84,6 +85,7 @@ class KLoops:
         body: Accumulate, zeros: list[LoopValue],
     ) -> None:  # fmt: skip
         self.builder = builder
+        self.numbers = builder.numbers
         self.addresses = evaluator.addresses
         self.k = k
         self.unrolled = unrolled
@@ -139,18 +141,16 @@ class KLoops:
         ended = level(0, (), [*totals, *[none] * count])
         return self._added(ended[:count], ended[count:])
 
-    def _end(self, level: int) -> int | LoopValue:
-        return self.builder.bound(self.k[level])
+    def _end(self, level: int) -> Number:
+        return self.numbers.bound(self.k[level])
 
-    def added_to(
-        self, start: list[LoopValue], first: int | LoopValue, last: int | LoopValue
-    ) -> list[LoopValue]:
+    def added_to(self, start: list[LoopValue], first: Number, last: Number) -> list[LoopValue]:
         """The sums of indices first…last of the first axis, on top of those in `start`."""
         return start if 0 in self.k else self._blocks(0, (), start, (first, last))
 
     def _blocks(
         self, level: int, prefix: Index, totals: list[LoopValue],
-        bounds: tuple[int | LoopValue, int | LoopValue],
+        bounds: tuple[Number, Number],
     ) -> list[LoopValue]:  # fmt: skip
         extent, step = self.k[level], self.step if level == self.axis else 1
         if level == self.axis and bounds == (0, extent) and always_le(extent, step):
@@ -169,15 +169,12 @@ class KLoops:
                 loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
         return list(loop.results)
 
-    def _limit(self, begin: LoopValue, end: int | LoopValue, step: int) -> int | LoopValue:
+    def _limit(self, begin: LoopValue, end: Number, step: int) -> Number:
         """Where the K block that starts at `begin` ends."""
-        if step == 1 and not isinstance(end, LoopValue):
-            return self.builder.add(begin, self.builder.const(DType.i64, 1))
-        behind = self.builder.add(begin, self.builder.const(DType.i64, step))
+        behind = self.numbers.add(begin, step)
         if isinstance(end, int) and end % step == 0:
-            return behind
-        bound = end if isinstance(end, LoopValue) else self.builder.const(DType.i64, end)
-        return self.builder.minimum(behind, bound)
+            return self.numbers.bound(behind)
+        return self.numbers.bound(self.numbers.minimum(behind, end))
 
     def _added(self, totals: list[LoopValue], block: list[LoopValue]) -> list[LoopValue]:
         return [self.builder.add(a, b) for a, b in zip(totals, block, strict=True)]
@@ -187,8 +184,8 @@ class KLoops:
         level: int,
         prefix: Index,
         sums: list[LoopValue],
-        begin: int | LoopValue,
-        end: int | LoopValue,
+        begin: Number,
+        end: Number,
     ) -> list[LoopValue]:
         """One K block: indices begin…end of axis `level`, and all of the axes behind it."""
         if level >= len(self.k):

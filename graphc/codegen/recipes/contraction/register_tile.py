@@ -166,10 +166,10 @@ class TileNest:
         with b.loop(0, tiles, hint="tile") as loop:
             number = Variable("tile_row", tiles)
             self.emit.addresses.bind(number, loop.variable, b.block)
-            first = b.mul(loop.variable, b.const(DType.i64, height))
+            n = self.emit.numbers
+            first = n.minimum(n.mul(loop.variable, height), rows - height)
             row = Variable("tile_first", rows - height + 1)
-            last = b.const(DType.i64, rows - height)
-            self.emit.addresses.bind(row, b.minimum(first, last), b.block)
+            self.emit.addresses.bind(row, n.value(first), b.block)
             self._tile(registers, replace(at, row=of(row)), of(number))
 
     def _tile(self, registers: RegisterTile, at: OutputTile, number: Expr) -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.recipes.contraction.emitter import Bound, Emitter
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -21,8 +22,8 @@ class RowRun:
     `count`. They are counted over all blocks: then a loop's variable has the extent of the operand,
     and no index seems to lie beyond it."""
 
-    begin: Bound
-    end: Bound
+    begin: Number
+    end: Number
     count: int
     rows: int
 
@@ -42,11 +43,10 @@ def row_runs(total: int, rows: int) -> list[RowRun]:
 
 def clipped(emit: Emitter, run: RowRun, block: LoopValue, size: int) -> RowRun:
     """The part of a run in a block of so many."""
-    builder = emit.builder
-    low = builder.mul(block, emit.number(size))
-    high = builder.add(low, emit.number(size))
-    low = builder.op("maximum", low, emit.number(run.begin))
-    return replace(run, begin=low, end=builder.minimum(high, emit.number(run.end)))
+    first = emit.numbers.mul(block, size)
+    behind = emit.numbers.add(first, size)
+    begin = emit.numbers.maximum(first, run.begin)
+    return replace(run, begin=begin, end=emit.numbers.minimum(behind, run.end))
 
 
 def over_run(emit: Emitter, run: RowRun, name: str, body: Callable[[Expr], None]) -> None:

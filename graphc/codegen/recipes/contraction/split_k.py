@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
-from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.halo import (
     Group,
     HaloBuffer,
@@ -111,7 +112,7 @@ class RowRange:
     in each."""
 
     first: Expr
-    count: Bound
+    count: Number
     size: int
     rows: int
 
@@ -146,11 +147,11 @@ class SplitKNest:
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
             return count
         self._row_blocks(split, self._clear)
-        with emit.builder.loop(0, emit.builder.bound(self.groups.extent), hint="group") as loop:
+        with emit.builder.loop(0, self.groups.extent, hint="group") as loop:
             emit.addresses.bind(self.groups, loop.variable, emit.builder.block)
             size = self.plan.group
             registers = self._registers(group_members(emit, self.groups, loop.variable, size))
-            first = emit.builder.mul(loop.variable, emit.number(size))
+            first = emit.numbers.mul(loop.variable, size)
             group = first, group_end(emit, first, size)
             self._row_blocks(split, lambda rows: self._products_of(registers, rows, group))
         self._row_blocks(split, self._outputs)
@@ -204,7 +205,7 @@ class SplitKNest:
         )
 
     def _products_of(
-        self, registers: RegisterTile, rows: RowRange, group: tuple[LoopValue, LoopValue] | None
+        self, registers: RegisterTile, rows: RowRange, group: tuple[Number, Number] | None
     ) -> None:
         """Adds the products of one group to a block of rows, all columns; of the only group (None),
         also computes the outputs."""
@@ -225,7 +226,7 @@ class SplitKNest:
 
     def _group_tile(
         self, registers: RegisterTile, at: OutputTile, inside: Expr,
-        group: tuple[LoopValue, LoopValue] | None,
+        group: tuple[Number, Number] | None,
     ) -> None:  # fmt: skip
         """Adds the products of a group to the sums of a tile; with no group, of all of k."""
         emit = self.emit

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.recipes.contraction.emitter import Bound, Emitter
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.ir.dims import always_le
 from graphc.ir.types import DType
@@ -52,7 +53,7 @@ def list_taps(emit: Emitter, positions: int, taps: int, size: int, entry: Entry)
     # One more: an entry is written first, and counted if its tap exists.
     listed = builder.scratch("listed", DType.i64, size * (positions * taps + 1))
     starts = builder.scratch("starts", DType.i64, positions + 1)
-    zero, more = emit.number(0), emit.number(size)
+    zero, more = emit.numbers.value(0), emit.numbers.value(size)
     with builder.loop(0, positions, carried=[zero], hint="position") as outer:
         position = Variable("listed_position", positions)
         addresses.bind(position, outer.variable, builder.block)
@@ -72,7 +73,7 @@ def list_taps(emit: Emitter, positions: int, taps: int, size: int, entry: Entry)
 
 
 def over_k_blocks(
-    emit: Emitter, sums: Buffer, vectors: int, body: Callable[[Bound, Bound, bool], None]
+    emit: Emitter, sums: Buffer, vectors: int, body: Callable[[Number, Number, bool], None]
 ) -> None:
     """`body(begin, end, added)` for the indices of k's first axis, those of one K block at a time:
     their sums are to be stored, or, where there are several K blocks, to be `added` to what the
@@ -81,13 +82,13 @@ def over_k_blocks(
     axis, step = cut(k)
     assert axis == 0, "the taps of one plane are part of one K block"
     if always_le(math.prod(k), K_BLOCK):
-        body(0, builder.bound(k[0]), False)
+        body(0, builder.numbers.bound(k[0]), False)
         return
     start = emit.first_addend() if emit.problem.has_sizes else None
     emit.clear(sums, vectors, lambda at: at * emit.lanes, start)
-    with builder.loop(0, builder.bound(k[0]), step, hint="k_block") as loop:
-        size, last = emit.number(step), emit.number(k[0])
-        body(loop.variable, builder.minimum(builder.add(loop.variable, size), last), True)
+    with builder.loop(0, k[0], step, hint="k_block") as loop:
+        behind = emit.numbers.add(loop.variable, step)
+        body(loop.variable, emit.numbers.minimum(behind, k[0]), True)
 
 
 def store_sums(

@@ -19,9 +19,10 @@ from functools import partial
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
-from graphc.codegen.recipes.contraction.emitter import Bound, EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
@@ -127,7 +128,7 @@ class Part:
 
     first: Expr
     filled_in: OpenBlock
-    count: LoopValue | None
+    count: Number | None
     """How many there are, where that is known only at run time."""
 
 
@@ -220,30 +221,31 @@ class TapNest:
         if self.parts == 1:
             self._part(of(0), (builder.begin, builder.end) if split else None)
             return count
-        size = emit.number(blocks)
+        size = emit.numbers.value(blocks)
         begin, end = emit.range_of(0, count, split)
-        first, last = emit.number(begin), emit.number(end)
-        behind = builder.add(last, emit.number(blocks - 1))
+        first, last = emit.numbers.value(begin), emit.numbers.value(end)
+        behind = builder.add(last, emit.numbers.value(blocks - 1))
         with builder.loop(
             builder.op("div", first, size), builder.op("div", behind, size), hint="part"
         ) as loop:
             part = Variable("part", self.parts)
             emit.addresses.bind(part, loop.variable, builder.block)
             done = builder.mul(loop.variable, size)
-            zero = emit.number(0)
-            begin = builder.op("maximum", builder.sub(first, done), zero)
-            end = builder.minimum(builder.sub(last, done), size)
+            zero = emit.numbers.value(0)
+            begin = emit.numbers.maximum(emit.numbers.sub(first, done), zero)
+            end = emit.numbers.minimum(emit.numbers.sub(last, done), size)
             self._part(of(part) * self.width, (begin, end))
         return count
 
-    def _part(self, along: Expr, blocks: tuple[LoopValue, LoopValue] | None) -> None:
+    def _part(self, along: Expr, blocks: tuple[Number, Number] | None) -> None:
         """All blocks of rows, or these, of the part that starts at `along`."""
         emit, builder = self.emit, self.emit.builder
         self._copy_operand(along)
         count = None
         if not isinstance(self.windows.extent, int):
-            left = builder.sub(builder.size(self.windows.extent), emit.addresses.scalar(along))
-            count = builder.minimum(left, emit.number(self.width))
+            extent = emit.numbers.value(self.windows.extent)  # it stands ahead of what follows
+            left = emit.numbers.sub(extent, emit.addresses.scalar(along))
+            count = emit.numbers.minimum(left, self.width)
         part = Part(along, builder.block, count)
 
         def rows(block: Expr, rest: Extent | None) -> None:
@@ -260,7 +262,7 @@ class TapNest:
         self.emit.copier.loop(rows, "r", lambda r: self._outputs(part, first_row, r))
 
     def _k_block(
-        self, part: Part, first_row: Expr, rows: int, begin: Bound, end: Bound, added: bool
+        self, part: Part, first_row: Expr, rows: int, begin: Number, end: Number, added: bool
     ) -> None:
         """The products of planes begin…end for all positions, in place of the sums in scratch or
         `added` to them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index
@@ -26,7 +27,7 @@ class TransposedEpilogue:
 
     def store(
         self, sums: Buffer, first: Callable[[Expr], Expr], along: int,
-        index: Callable[[Expr, Expr], Index], joined: bool = False, count: LoopValue | None = None,
+        index: Callable[[Expr, Expr], Index], joined: bool = False, count: Number | None = None,
     ) -> None:  # fmt: skip
         """first(p) is where the sums of position p begin; index(i, p) the coordinate of the i-th of
         them in the result. `joined`: i-th and next lie behind one another there, so vectors run

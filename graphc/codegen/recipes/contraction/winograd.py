@@ -12,18 +12,20 @@ end of its row computes with zeros there.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut
+from graphc.codegen.evaluate.positions import LoopPositions
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Index, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.common import declare_buffers
 from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_registers
-from graphc.codegen.recipes.contraction.winograd_numbers import Number, Numbers, TransformVector
 from graphc.codegen.recipes.typical import IMAGES, typical
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, ceil_div, fixed
@@ -167,6 +169,20 @@ def _never(guards: tuple[Guard, ...]) -> bool:
     return any(at.bounds()[1] < low or at.bounds()[0] >= high for at, low, high in guards)
 
 
+@dataclass(frozen=True, slots=True)
+class TransformVector:
+    """A loop value that is added and subtracted as the transforms are written."""
+
+    builder: LoopBuilder
+    value: LoopValue
+
+    def __add__(self, other: TransformVector) -> TransformVector:
+        return TransformVector(self.builder, self.builder.add(self.value, other.value))
+
+    def __sub__(self, other: TransformVector) -> TransformVector:
+        return TransformVector(self.builder, self.builder.sub(self.value, other.value))
+
+
 class _Winograd:
     """Writes the loops of a plan. Makes the scratch."""
 
@@ -176,7 +192,8 @@ class _Winograd:
         self.addresses = context.evaluator.addresses
         self.outputs = context.outputs
         self.plan = plan
-        self.numbers = Numbers(context)
+        self.numbers = context.builder.numbers
+        self.positions = LoopPositions(self.addresses, "winograd")
         self.zero = self.builder.const(plan.dtype, 0)
         scratch = self.builder.scratch
         self.tiles = scratch("tiles", plan.dtype, PLANES * plan.tiles_stride)
@@ -185,23 +202,35 @@ class _Winograd:
     def write(self) -> Kernel:
         plan = self.plan
         with self.builder.loop(self.builder.begin, self.builder.end, hint="block") as loop:
-            first = self.numbers.times(loop.variable, plan.groups_per_block)
-            self.numbers.each(plan.groups_per_block, "group", lambda g: self._transform(first, g))
+            first = self.numbers.mul(loop.variable, plan.groups_per_block)
+            self._each(plan.groups_per_block, "group", lambda g: self._transform(first, g))
             chunks = fixed(LoopCut(plan.rows, plan.chunk).tiles)
-            self.numbers.each(chunks, "chunk", lambda c: self._chunk(first, c))
+            self._each(chunks, "chunk", lambda c: self._chunk(first, c))
         return self.builder.finish(plan.blocks, plan.reason)
+
+    def _each(
+        self, extent: int, hint: str, body: Callable[[Expr], None], end: Number | None = None
+    ) -> None:
+        """`body` for each position below `extent`, or below `end`, which is not greater."""
+        if extent == 1 and end is None:
+            body(of(0))
+            return
+        with self.builder.loop(0, extent if end is None else end, hint=hint) as loop:
+            body(self.positions.expression(loop.variable, extent))
+
+    def _at(self, linear: Expr) -> Index:
+        return self.addresses.offset(linear)[0]
 
     # -- Bᵀ d B ------------------------------------------------------------------------------
 
-    def _transform(self, first: LoopValue, group: Expr) -> None:
+    def _transform(self, first: Number, group: Expr) -> None:
         """One group of tiles, all channels. Behind the last group it is taken once more, so that no
         column of the products is undefined."""
         plan = self.plan
-        number = self.numbers.minimum(
-            self.builder.add(first, self.addresses.scalar(group)), plan.groups - 1
-        )
-        image, high, wide = unflatten(self.numbers.bound(number, plan.groups), plan.grid)
-        lane = self.numbers.lane(2 * plan.group)
+        number = self.numbers.add(first, self.addresses.scalar(group))
+        number = self.numbers.minimum(number, plan.groups - 1)
+        image, high, wide = unflatten(self.positions.expression(number, plan.groups), plan.grid)
+        lane = self.positions.lane(2 * plan.group)
 
         def channel(c: Expr) -> None:
             square = []
@@ -214,10 +243,10 @@ class _Winograd:
             at = c * plan.width + group * plan.group
             planes = [plane for row in both_ways(before, square) for plane in row]
             for number, plane in enumerate(planes):
-                index = self.numbers.at(at + number * plan.tiles_stride)
+                index = self._at(at + number * plan.tiles_stride)
                 self.builder.store(self.tiles, index, plane.value)
 
-        self.numbers.each(plan.channels, "c", channel)
+        self._each(plan.channels, "c", channel)
 
     def _element(self, image: Expr, channel: Expr, row: Expr, column: Expr) -> LoopValue:
         """A vector along a row of an image, zeros where there is none."""
@@ -250,7 +279,7 @@ class _Winograd:
 
     # -- products ----------------------------------------------------------------------------
 
-    def _chunk(self, first: LoopValue, chunk: Expr) -> None:
+    def _chunk(self, first: Number, chunk: Expr) -> None:
         """So many rows of all planes, and their results."""
         plan = self.plan
         top = chunk * plan.chunk
@@ -264,34 +293,28 @@ class _Winograd:
         last = fixed(last_tile.rest)
         has_rest: Number = 1
         if last and rest:
-            rows = self.builder.op(
-                "div", self.numbers.number(count), self.numbers.number(plan.tile.rows)
-            )
-            behind = self.builder.sub(
-                self.numbers.number(count), self.numbers.times(rows, plan.tile.rows)
-            )
+            rows = self.numbers.div(count, plan.tile.rows)
+            behind = self.numbers.sub(count, self.numbers.mul(rows, plan.tile.rows))
             has_rest = self.numbers.minimum(behind, 1)
 
         def plane(p: Expr) -> None:
             end: Number | None = None
             if rest:
-                end = self.builder.op(
-                    "div", self.numbers.number(count), self.numbers.number(plan.tile.rows)
-                )
+                end = self.numbers.div(count, plan.tile.rows)
             if tiles:
-                self.numbers.each(
+                self._each(
                     tiles, "tile",
                     lambda t: self._tile(p, top, t * plan.tile.rows, plan.tile.rows), end,
                 )  # fmt: skip
             if not last:
                 return
             begin = of(fixed(last_tile.whole) * plan.tile.rows)
-            self.numbers.each(2, "rest", lambda _: self._tile(p, top, begin, last), has_rest)
+            self._each(2, "rest", lambda _: self._tile(p, top, begin, last), has_rest)
 
-        self.numbers.each(PLANES, "plane", plane)
-        left = self.builder.sub(self.numbers.number(plan.groups), first)
+        self._each(PLANES, "plane", plane)
+        left = self.numbers.sub(plan.groups, first)
         groups = self.numbers.minimum(left, plan.groups_per_block)
-        self.numbers.each(
+        self._each(
             plan.groups_per_block,
             "group",
             lambda g: self._results(first, g, top, count),
@@ -304,12 +327,12 @@ class _Winograd:
         builder, vectors = self.builder, range(plan.tile.vectors)
         zeros = [builder.splat(self.zero, plan.lanes)] * (rows * plan.tile.vectors)
 
-        def k_block(begin: int | LoopValue, end: int | LoopValue) -> list[LoopValue]:
+        def k_block(begin: Number, end: Number) -> list[LoopValue]:
             with builder.loop(begin, end, carried=zeros, hint="k") as loop:
-                k = self.numbers.bound(loop.variable, plan.channels)
+                k = self.positions.expression(loop.variable, plan.channels)
                 at = plane * plan.tiles_stride + k * plan.width
                 columns = [
-                    builder.load(self.tiles, self.numbers.at(at + v * plan.lanes), plan.lanes)
+                    builder.load(self.tiles, self._at(at + v * plan.lanes), plan.lanes)
                     for v in vectors
                 ]
                 sums = []
@@ -327,31 +350,29 @@ class _Winograd:
             sums = k_block(0, plan.channels)
         else:
             with builder.loop(0, plan.channels, K_BLOCK, carried=zeros, hint="k_block") as outer:
-                end = self.numbers.minimum(
-                    builder.add(outer.variable, self.numbers.number(K_BLOCK)), plan.channels
-                )
+                end = self.numbers.minimum(self.numbers.add(outer.variable, K_BLOCK), plan.channels)
                 block = k_block(outer.variable, end)
                 outer.yield_(*map(builder.add, outer.carried, block))
             sums = list(outer.results)
         at = plane * plan.sums_stride + row * plan.width
         for i, total in enumerate(sums):
             place = at + (i // len(vectors) * plan.width + i % len(vectors) * plan.lanes)
-            builder.store(self.sums, self.numbers.at(place), total)
+            builder.store(self.sums, self._at(place), total)
 
     # -- Aᵀ m A ------------------------------------------------------------------------------
 
-    def _results(self, first: LoopValue, group: Expr, top: Expr, count: Number) -> None:
+    def _results(self, first: Number, group: Expr, top: Expr, count: Number) -> None:
         """The body's outputs for one group of tiles and the rows of a chunk."""
         plan = self.plan
-        number = self.builder.add(first, self.addresses.scalar(group))
-        image, high, wide = unflatten(self.numbers.bound(number, plan.groups), plan.grid)
-        lane = self.numbers.lane(2 * plan.group)
+        number = self.numbers.add(first, self.addresses.scalar(group))
+        image, high, wide = unflatten(self.positions.expression(number, plan.groups), plan.grid)
+        lane = self.positions.lane(2 * plan.group)
         column = wide * (2 * plan.group) + lane
 
         def row(r: Expr) -> None:
             at = r * plan.width + group * plan.group
             planes = [
-                self.builder.load(self.sums, self.numbers.at(at + p * plan.sums_stride), plan.group)
+                self.builder.load(self.sums, self._at(at + p * plan.sums_stride), plan.group)
                 for p in range(PLANES)
             ]
             vectors = [TransformVector(self.builder, plane) for plane in planes]
@@ -361,7 +382,7 @@ class _Winograd:
                 value = self.builder.shuffle(pair[0].value, pair[1].value, order)
                 self._finish((image, top + r, high * 2 + i, column), value)
 
-        self.numbers.each(plan.chunk, "row", row, count)
+        self._each(plan.chunk, "row", row, count)
 
     def _finish(self, index: tuple[Expr, ...], value: LoopValue) -> None:
         plan = self.plan

@@ -24,6 +24,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.nest.emitter import NestEmitter, NestPart
 from graphc.codegen.recipes.nest.problem import LoopNest
 from graphc.ir.dims import Extent, always_le, fixed
@@ -145,24 +146,20 @@ class ColumnSums(NestPart):
 
     def write(self, index: Index, part: Part | None) -> int:
         tiles = self.plan.tiling.tiles
-        self._chunks(index, *(part or (0, self._number(tiles))))
+        self._chunks(index, *(part or (0, self.builder.numbers.value(tiles))))
         return tiles
 
     # -- columns -----------------------------------------------------------------------------
 
-    def _chunks(self, index: Index, begin: int | LoopValue, end: LoopValue) -> None:
+    def _chunks(self, index: Index, begin: Number, end: Number) -> None:
         """Tiles `begin` to below `end`, as many at a time as have their sums in scratch."""
         builder, tiling = self.builder, self.plan.tiling
         with builder.loop(begin, end, step=tiling.chunk, hint="chunk") as loop:
             first = loop.variable
-            ahead = builder.sub(end, first)
-            present = builder.minimum(ahead, self._number(tiling.chunk))
-            rest = builder.sub(self._number(tiling.whole), first)
-            present_whole = builder.minimum(present, rest)
+            n = builder.numbers
+            present = n.value(n.minimum(n.sub(end, first), tiling.chunk))
+            present_whole = n.value(n.minimum(present, n.sub(tiling.whole, first)))
             self._sweep(_Chunk(index, first, present, present_whole, self._levels()))
-
-    def _number(self, value: int) -> LoopValue:
-        return self.builder.const(DType.i64, value)
 
     def _each_tile(self, chunk: _Chunk, body: Callable[[list[_Vector]], None]) -> None:
         """`body` for each tile of the chunk; the last one of all may be smaller."""
@@ -214,12 +211,12 @@ class ColumnSums(NestPart):
         if rest is None or isinstance(rest, int):
             self._each_tile(chunk, lambda tile: self._rows(chunk, first, rest or ROWS, tile))
         else:
-            with builder.loop(0, builder.bound(rest), hint="row") as loop:
+            with builder.loop(0, rest, hint="row") as loop:
                 row = Variable(f"row{next(_count)}", ROWS)
                 self.evaluator.addresses.bind(row, loop.variable, builder.block)
                 self._each_tile(chunk, lambda tile: self._rows(chunk, first + of(row), 1, tile))
         if rest is None:
-            done = builder.add(self.evaluator.addresses.scalar(group), self._number(1))
+            done = builder.numbers.add(self.evaluator.addresses.scalar(group), 1)
             self._carry_over(chunk, done, 0)
 
     def _levels(self) -> list[Level]:
@@ -236,13 +233,14 @@ class ColumnSums(NestPart):
         for level in chunk.levels:
             self._store(level, tile, self._identities(tile))
 
-    def _carry_over(self, chunk: _Chunk, done: LoopValue, level: int) -> None:
+    def _carry_over(self, chunk: _Chunk, done: Number, level: int) -> None:
         """What a level holds to the next one, when the `done` groups of rows fill it."""
         if level + 1 == len(chunk.levels):
             return
         source, target = chunk.levels[level : level + 2]
-        over = self.builder.op("mod", done, self._number(BLOCK ** (level + 1) // ROWS))
-        filled = self.builder.compare("eq", over, self._number(0))
+        n = self.builder.numbers
+        over = self.builder.op("mod", n.value(done), n.value(BLOCK ** (level + 1) // ROWS))
+        filled = n.compare("eq", over, 0)
         with self.builder.if_(filled) as branch:
             with branch.then():
                 self._each_tile(chunk, lambda tile: self._move(source, target, tile))

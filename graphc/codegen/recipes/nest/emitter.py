@@ -57,7 +57,7 @@ class NestEmitter:
             inside(index, None)
             return
         self.store(nest, level + 1, index)
-        extent = self.builder.bound(outer[level + 1].variable.extent)
+        extent = outer[level + 1].variable.extent
         with self.builder.loop(0, extent, hint=f"i{level + 1}") as nested:
             self._enter(nest, outer, level + 1, nested.variable, index, inside)
 

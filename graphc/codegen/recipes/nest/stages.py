@@ -19,6 +19,7 @@ from functools import partial
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.recipes.nest.emitter import NestEmitter
 from graphc.codegen.recipes.nest.problem import LoopNest
 from graphc.codegen.recipes.nest.widths import CHAIN, chain_length, registers
@@ -107,7 +108,7 @@ class StagedRow:
         element = index + nest.domain.at(nest.inner, position)
         self.emit.store(nest, len(nest.loops), element, guards)
 
-    def _block(self, index: Index, first: Expr, count: int | LoopValue) -> None:
+    def _block(self, index: Index, first: Expr, count: Number) -> None:
         """All stages for `count` vectors from `first` on."""
         builder, evaluator, body = self.emit.builder, self.emit.evaluator, self.plan.nest.body
         lanes, inner = self.plan.lanes, self.plan.nest.inner.first

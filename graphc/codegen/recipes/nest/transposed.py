@@ -147,7 +147,7 @@ class TransposedRows(NestPart):
     @contextmanager
     def _each_row(self, first: Expr, count: Extent) -> Iterator[Expr]:
         """A loop over `count` rows, with the number of the row."""
-        with self.builder.loop(0, self.builder.bound(count), hint="row") as loop:
+        with self.builder.loop(0, count, hint="row") as loop:
             row = Variable(f"single_{count}", count)
             self.evaluator.addresses.bind(row, loop.variable, self.builder.block)
             yield first + of(row)

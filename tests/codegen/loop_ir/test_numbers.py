@@ -1,0 +1,98 @@
+"""Numbers of loops: folded where they are known, operations of the kernel elsewhere, the same
+numbers either way."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Let, walk
+from graphc.codegen.loop_ir.numbers import Number, Numbers, is_known
+from graphc.ir.dims import Dim, Symbol, dim
+from graphc.ir.types import DType
+
+AT = 12
+N = dim("n", AT)
+OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "div": lambda x, y: x // y, "floordiv": lambda x, y: x // y, "bits": lambda x, y: x & y,
+    "minimum": min, "maximum": max,
+}  # fmt: skip
+FORMS = ("number", "size", "value")
+
+
+def formed(b: LoopBuilder, number: int, form: str) -> Number:
+    """A number as it is, as a polynomial that is it where n is AT, or computed by the kernel."""
+    if form == "number":
+        return number
+    size = N + (number - AT)
+    return size if form == "size" else b.add(b.numbers.value(size), b.const(DType.i64, 0))
+
+
+def evaluated(make: Callable[[LoopBuilder, Numbers], Number]) -> tuple[int, list[str], bool]:
+    """The number where n is AT, the operations that the kernel makes, whether it is known."""
+    b = LoopBuilder("kernel")
+    assert isinstance(N, Dim) and isinstance(N.symbol, Symbol)
+    b.declare_sizes([N.symbol])
+    out = b.buffer("out", DType.i64, 1, "write")
+    number = make(b, b.numbers)
+    known = is_known(number)
+    b.store(out, b.index(), b.numbers.value(number))
+    kernel = b.finish(1)
+    result = np.zeros(1, np.int64)
+    interpreter.run(kernel, [result], sizes={"n": AT})
+    return int(result[0]), [s.opcode for s in walk(kernel.body) if isinstance(s, Let)], known
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_same_number_in_every_form(name: str) -> None:
+    for pair in ((7, 3), (24, 8), (5, 9), (6, 6)):
+        for forms in itertools.product(FORMS, FORMS):
+            number, _, known = evaluated(functools.partial(computed, name, pair, forms))
+            assert number == OPERATIONS[name](*pair), (name, pair, forms)
+            assert known or forms != ("number", "number"), "numbers are folded"
+            assert not known or "value" not in forms
+
+
+def computed(
+    name: str, pair: tuple[int, int], forms: tuple[str, ...], b: LoopBuilder, n: Numbers
+) -> Number:
+    x, y = (formed(b, number, form) for number, form in zip(pair, forms))
+    result: Number = getattr(n, name)(x, y)
+    return result
+
+
+def test_polynomials_of_sizes_are_folded_where_bounds_say_what_comes_out() -> None:
+    _, operations, known = evaluated(lambda b, n: n.minimum(n.add(n.mul(N, 3), 2), N))
+    assert known and not {"minimum", "mul", "add"} & set(operations)
+    number, operations, known = evaluated(lambda b, n: n.minimum(N, 20))
+    assert not known and operations.count("minimum") == 1 and number == AT
+    number, _, known = evaluated(lambda b, n: n.minimum(n.div(N, 5), 2))
+    assert number == 2 and known, "n is 12 or more"
+
+
+def test_an_offset_of_numbers() -> None:
+    b = LoopBuilder("kernel")
+    b.declare_sizes([N.symbol])  # type: ignore[union-attr,list-item]
+    value = b.numbers.value(N)
+    assert str(b.numbers.index((2, 5), (1, 3))) == "13"
+    assert str(b.numbers.index((value, 4), (3, 1))) == "4*n + 3"
+    assert len(b.numbers.index((value, N), (2, N)).terms) == 2, "each a product of the kernel"
+
+
+def test_loops_take_numbers_of_every_form() -> None:
+    for form in FORMS:
+        b = LoopBuilder("kernel")
+        b.declare_sizes([N.symbol])  # type: ignore[union-attr,list-item]
+        out = b.buffer("out", DType.i64, AT, "readwrite")
+        with b.loop(formed(b, 2, form), formed(b, 5, form)) as loop:
+            b.store(out, b.index(0, loop.variable), loop.variable)
+        result = np.full(AT, -1, np.int64)
+        interpreter.run(b.finish(1), [result], sizes={"n": AT})
+        assert result.tolist()[2:5] == [2, 3, 4] and (result[5:] == -1).all()
