@@ -17,13 +17,14 @@ from graphc.errors import GradientError, GraphError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.handle import Handle
 from graphc.ir.nodes import Graph, Location
+from graphc.ir.size_guards import equal
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import forgets_answers
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.op import Op
-from graphc.ops.movement import slice_
+from graphc.ops.movement import reshape, slice_
 
 
 @dataclass(slots=True)
@@ -149,10 +150,21 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
         if in_storage and computed is not None:
             computed = cast(computed, dtype=operand.tensor_type.dtype)
         if computed is not None and computed.tensor_type != operand.tensor_type:
-            raise GraphError(f"the gradient rule of {op.name} gives {computed.tensor_type} for "
-                             f"{operand.tensor_type}", location=record.location)  # fmt: skip
+            computed = _as_operand(record, computed, operand)
         checked.append(computed)
     return checked
+
+
+def _as_operand(record: Record, computed: Any, operand: Any) -> Any:
+    """A gradient of another type than its operand: extents of both that are open sizes may be equal
+    in the example (`3 * (n // 3)` and n)."""
+    own, wanted = computed.tensor_type, operand.tensor_type
+    pairs = [*zip(own.shape, wanted.shape)] if own.rank == wanted.rank else [(0, 1)]
+    if own.dtype is wanted.dtype and all(equal(x, y) for x, y in pairs):
+        return reshape(computed, shape=wanted.shape)
+    raise GraphError(
+        f"the gradient rule of {record.op.name} gives {own} for {wanted}", location=record.location
+    )
 
 
 Reads = tuple[tuple[bool, ...], tuple[bool, ...]]

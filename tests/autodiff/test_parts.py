@@ -15,6 +15,7 @@ from graphc.ir.size_guards import answered_by
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops.movement import slice_
+from tests.fuzz.op_sizes import Case, opened
 
 Array = np.ndarray[Any, Any]
 Spans = list[tuple[int, int]]
@@ -107,3 +108,17 @@ def test_gradient_of_a_slice_whose_size_is_0_in_the_example(n: int, step: int) -
     taken = np.zeros(n, np.float32)
     taken[::step][: n // 2] = 1
     assert np.array_equal(gradient, taken)
+
+
+def test_a_gradient_whose_extents_are_the_operands_in_the_example() -> None:
+    """Of a grouped convolution's weight: 3 * (n // 3) channels are n where n is 3."""
+    graph, _ = opened(Case("conv_weight_grad", 2, 3, (3,)))
+    with answered_by({"n": 3}) as answers:
+        joint = graphc.verify(graphc.joint(graph))
+    assert joint.output_types[1:] == graph.input_types
+    assert not all(guard.holds({"n": 4}) for guard in answers.guards)
+    known, alone = at_sizes(joint, {"n": 3}), graphc.joint(at_sizes(graph, {"n": 3}))
+    draw = np.random.default_rng(0)
+    arrays = [draw.standard_normal(t.shape).astype(np.float32) for t in alone.input_types]
+    for x, y in zip(graphc.run(known, *arrays), graphc.run(alone, *arrays), strict=True):
+        assert x.tobytes() == y.tobytes()

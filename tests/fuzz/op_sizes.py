@@ -1,6 +1,6 @@
 """Ops of the table with a size left open: compiled once, at every size the bits of the kernel that
-is compiled for it, and nothing written outside of the memory of a call; its gradients can be
-derived where any of these sizes answers what is asked.
+is compiled for it, on one thread and on three, and nothing written outside of the memory of a call.
+Its gradients can be derived where any of these sizes answers what is asked.
 
 A case is a sample of an op in which the axes of one extent become a size, and sizes to run it at.
 Where the op cannot be inferred so (its attributes hold the number), or asks for the number itself,
@@ -9,8 +9,9 @@ there is nothing to compare; that it cannot be lowered is told.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, answered_by
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import Op, SampleDrawer
+from graphc.schedule import threads
 from tests.fuzz.fences import fenced
 from tests.fuzz.frame import Broken, Fuzzer
 
@@ -114,10 +116,26 @@ def check(case: Case) -> str:
         if isinstance(error, LoweringError) or "size" in str(error):
             return "refused"
         raise
-    for n in sizes:
-        with fenced():
-            _compare(case, graph, sized, n)
+    with _everything_split():
+        several = graphc.compile(graph, threads=3, example={"n": case.extent})
+        for n in sizes:
+            with fenced():
+                _compare(case, graph, (sized, several), n)
     return "compared"
+
+
+@contextlib.contextmanager
+def _everything_split() -> Iterator[None]:
+    """Small work is worth threads: each call decides by its own size."""
+    free = {"STEP_NS": 0.0, "PART_NS": 0.0, "CALL_NS": -1e9, "BARRIER_NS": 0.0}
+    before = {name: getattr(threads, name) for name in free}
+    try:
+        for name, value in free.items():
+            setattr(threads, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(threads, name, value)
 
 
 def _derive(case: Case, graph: Graph, n: int) -> None:
@@ -136,14 +154,18 @@ def _derive(case: Case, graph: Graph, n: int) -> None:
             raise Broken(f"gradients at {n}: {error}") from None
 
 
-def _compare(case: Case, graph: Graph, sized: Any, n: int) -> None:
+def _compare(case: Case, graph: Graph, compiled: Sequence[Any], n: int) -> None:
     known = at_sizes(graph, {"n": n})
     operands = [
         np.resize(x, type.shape) if x.size else np.zeros(type.shape, x.dtype)
         for x, type in zip(samples(ops.lookup(case.op))[case.number][0], known.input_types)
     ]
     expected = _outcome(graphc.compile(known, threads=1), operands)
-    actual = _outcome(sized, operands)
+    for sized in compiled:
+        _same(n, _outcome(sized, operands), expected)
+
+
+def _same(n: int, actual: Any, expected: Any) -> None:
     if isinstance(expected, type) or isinstance(actual, type):
         if expected is not actual:
             raise Broken(f"at {n}: {actual}, for the size alone {expected}")
