@@ -12,6 +12,7 @@ import pytest
 import frontend as torch
 from frontend import nn
 
+
 def living() -> Counter[str]:
     """Objects of this project by class."""
     gc.collect()
