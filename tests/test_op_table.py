@@ -42,7 +42,10 @@ SUM, COMPOSITE, GRADIENT, HOST = 16, 32, 64, 256
 NO_SAMPLES = "none"
 CHECKS = {"gradient"}
 # Where each storage type begins to take every third sample.
-SHARE = {DType.f16: 0, DType.bf16: 1, DType.i16: 2, DType.u8: 0, DType.i8: 1, DType.u64: 2}
+SHARE = {
+    DType.f16: 0, DType.bf16: 1, DType.i16: 2, DType.u8: 0, DType.i8: 1, DType.u64: 2,
+    DType.u16: 0, DType.u32: 1,
+}  # fmt: skip
 
 
 @cache

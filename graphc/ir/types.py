@@ -24,11 +24,12 @@ from graphc.ir.extent_text import parse_extent
 class DType(Enum):
     """Element types. `value` is the name used in every text form.
 
-    f16, bf16, u8, i8, i16 and u64 are storage types: ops move them and cast them, and compute in
-    the type `computes_as` names, which holds all their values, but for u64: i64 has its bits, and
-    what asks for more than bits (order, quotients) has no meaning on it (`is_computed`).
+    f16, bf16, u8, i8, i16, u16, u32 and u64 are storage types: ops move them and cast them, and
+    compute in the type `computes_as` names, which holds all their values, but for u64: i64 has its
+    bits. `is_computed` is False for the last three: a frontend has no arithmetic on them but where
+    it casts, or asks for their bits.
 
-    What stands below u64 has no compiled form (`is_compiled`): graphs hold no values of it, and
+    What stands below u32 has no compiled form (`is_compiled`): graphs hold no values of it, and
     eager mode says what ops mean on it. `computes_as` is then the type whose rules of inference
     hold. A complex dtype counts as float, since it is differentiated; `is_complex` tells them
     apart.
@@ -45,10 +46,10 @@ class DType(Enum):
     i8 = "i8"
     i16 = "i16"
     u64 = "u64"
-    c64 = "c64"
-    c128 = "c128"
     u16 = "u16"
     u32 = "u32"
+    c64 = "c64"
+    c128 = "c128"
     f8_e4m3 = "f8_e4m3"
     f8_e5m2 = "f8_e5m2"
     f8_e4m3fnuz = "f8_e4m3fnuz"
@@ -102,10 +103,10 @@ for _member, _numpy, _computes_as in (
     (DType.i8, np.int8, DType.i32),
     (DType.i16, np.int16, DType.i32),
     (DType.u64, np.uint64, DType.i64),
+    (DType.u16, np.uint16, DType.i32),
+    (DType.u32, np.uint32, DType.i64),
     (DType.c64, np.complex64, DType.f32),
     (DType.c128, np.complex128, DType.f64),
-    (DType.u16, np.uint16, DType.i32),
-    (DType.u32, np.uint32, DType.i32),
     (DType.f8_e4m3, ml_dtypes.float8_e4m3fn, DType.f32),
     (DType.f8_e5m2, ml_dtypes.float8_e5m2, DType.f32),
     (DType.f8_e4m3fnuz, ml_dtypes.float8_e4m3fnuz, DType.f32),
@@ -121,11 +122,13 @@ for _member, _numpy, _computes_as in (
     _member.computes_as = _computes_as
     _member.shown = _member.value
 
-COMPILED = tuple(DType)[:11]
-"""The dtypes that graphs have values of, f32 to u64."""
+COMPILED = tuple(DType)[:13]
+"""The dtypes that graphs have values of, f32 to u32."""
+UNSIGNED = (DType.u16, DType.u32, DType.u64)
+"""Those whose floats beyond what i64 holds are counted from 2^63 on."""
 for _member in DType:
     _member.is_compiled = _member in COMPILED
-    _member.is_computed = _member.is_compiled and _member is not DType.u64
+    _member.is_computed = _member.is_compiled and _member not in UNSIGNED
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {member.numpy: member for member in DType}
 

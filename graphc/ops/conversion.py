@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.types import DType
+from graphc.ir.types import UNSIGNED, DType
 
 Array = np.ndarray[Any, Any]
 
@@ -23,22 +23,22 @@ STICKY = 1 << 12
 
 def convert(x: Array, dtype: DType) -> Any:
     """`x` in `dtype`. Floats to integers are truncated, saturate in the type the integer computes
-    as (u64: in itself, from above), NaN giving 0, and then wrap as integers do."""
+    as (u16, u32 and u64: in u64, from above), NaN giving 0, and then wrap as integers do."""
     source = DType.of(x.dtype)
     if not (source.is_compiled and dtype.is_compiled):
         return _uncompiled(x, source, dtype)
-    if source.is_float and dtype is DType.u64:
-        return _to_unsigned(x)
+    if source.is_float and dtype in UNSIGNED:
+        return _to_unsigned(x).astype(dtype.numpy)
     if source.is_float and dtype.is_integer:
         return _to_integer(x.astype(source.computes_as.numpy), dtype)
-    if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64, DType.u64):
+    if dtype is DType.bf16 and source in (DType.f64, DType.i32, DType.i64, *UNSIGNED[1:]):
         return rounded_to_odd(x).astype(dtype.numpy)
     return x.astype(dtype.numpy)
 
 
 def _uncompiled(x: Array, source: DType, dtype: DType) -> Any:
     """`convert` from or to a dtype without compiled form, as PyTorch does on a CPU: of complex
-    numbers the real part, floats of 8 bits by way of f32, unsigned integers by way of i64."""
+    numbers the real part, floats of 8 bits by way of f32."""
     if source.is_complex and not dtype.is_complex:
         return x != 0 if dtype is DType.bool else convert(x.real, dtype)
     if source is dtype or dtype.is_complex:
@@ -47,8 +47,6 @@ def _uncompiled(x: Array, source: DType, dtype: DType) -> Any:
         return convert(x.astype(np.float32), dtype)
     if dtype.is_float and not dtype.is_compiled:
         return _to_8_bits(x.astype(np.float32), dtype)
-    if source.is_float and dtype.is_integer:
-        return _to_unsigned(x).astype(dtype.numpy)
     return x.astype(dtype.numpy)
 
 

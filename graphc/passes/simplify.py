@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from graphc.ir.nodes import Graph, Node, Value
-from graphc.ir.types import DType
+from graphc.ir.types import UNSIGNED, DType
 from graphc.passes.patterns import table
 from graphc.passes.rewrite import Rewriter, rewrite, rule
 
@@ -122,10 +122,12 @@ WIDER = {
     DType.f16: frozenset({DType.f16, *_FLOATS}),
     DType.bf16: frozenset({DType.bf16, *_FLOATS}),
     DType.u8: frozenset(
-        {DType.u8, DType.i16, DType.u64, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}
+        {DType.u8, DType.i16, *UNSIGNED, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}
     ),
     DType.i8: frozenset({DType.i8, DType.i16, DType.f16, DType.bf16, *_INTEGERS, *_FLOATS}),
     DType.i16: frozenset({DType.i16, *_INTEGERS, *_FLOATS}),
+    DType.u16: frozenset({*UNSIGNED, *_INTEGERS, *_FLOATS}),
+    DType.u32: frozenset({DType.u32, DType.u64, DType.i64}),
     DType.u64: frozenset({DType.u64}),
 }
 

@@ -16,11 +16,11 @@ from graphc.codegen.llvm.function_text import (
 )
 from graphc.codegen.loop_ir.nodes import Let
 from graphc.codegen.loop_ir.opcodes import VectorType
-from graphc.ir.types import DType
+from graphc.ir.types import UNSIGNED, DType
 from graphc.ops.conversion import EXACT_INTEGER, STICKY
 
 _HALVES = (DType.f16, DType.bf16)
-_UNSIGNED = (DType.bool, DType.u8, DType.u64)
+_UNSIGNED = (DType.bool, DType.u8, *UNSIGNED)
 # Bits of f32 that stand for a number of f16: the least normal one, the first that overflows, 1/2.
 _F16_TINY, _F16_OVERFLOW, _HALF = 0x38800000, 0x477FF000, 0x3F000000
 _F32_INFINITY, _F32_SIGN = 0x7F800000, 0x80000000
@@ -54,8 +54,9 @@ class _Lanes:
         if target in _HALVES:
             near = self.as_f32(text, source, exactly=target is DType.bf16)
             return self.to_f16(near) if target is DType.f16 else self.to_bf16(near)
-        if source.is_float and target is DType.u64:
-            return self.to_unsigned(text, source)
+        if source.is_float and target in UNSIGNED:
+            whole = self.to_unsigned(text, source)
+            return self.cast(_cast(DType.u64, target), whole, "i64", ELEMENT[target])
         if source.is_float and target.is_integer:
             return self.to_integer(text, source, target)
         return self.cast(_cast(source, target), text, ELEMENT[source], ELEMENT[target])
@@ -97,8 +98,8 @@ class _Lanes:
             return text
         if source is DType.f64:
             return self.rounded_to_odd(text)
-        if source in (DType.i32, DType.i64, DType.u64) and exactly:
-            if source is not DType.i32:
+        if source in (DType.i32, DType.i64, DType.u32, DType.u64) and exactly:
+            if source.itemsize == 8:
                 text = self.shortened(text, source)
             wide = self.cast(_cast(source, DType.f64), text, ELEMENT[source], "double")
             return self.rounded_to_odd(wide)

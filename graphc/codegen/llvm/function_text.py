@@ -27,6 +27,8 @@ ELEMENT = {
     DType.i8: "i8",
     DType.i16: "i16",
     DType.u64: "i64",
+    DType.u16: "i16",
+    DType.u32: "i32",
 }
 _CODE = {**ELEMENT, DType.f32: "f32", DType.f64: "f64"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.]+")

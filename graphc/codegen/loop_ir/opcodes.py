@@ -28,8 +28,8 @@ out is. Everything else is, to the bit.
 | lookup | of i32: the entry of a table, eight numbers, that the low three bits tell |
 | call | a libm function, lane by lane, in the precision of the operands |
 
-Storage types (f16, bf16, u8, i8, i16, u64) are only moved, selected, bitcast and converted. A float
-becomes u8, i8 or i16 by way of i32.
+Storage types (f16, bf16, u8, i8, i16, u16, u32, u64) are only moved, selected, bitcast and
+converted. A float becomes u8, i8 or i16 by way of i32.
 
 `maximum(0, x)` with the constant first is a single instruction: only the first operand needs a
 test for NaN, and the compiler sees that a constant is none. A constant other than 0 may be second.
