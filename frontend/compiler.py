@@ -9,6 +9,7 @@ from typing import Any
 from frontend.compiled.compiler import compile
 from frontend.compiled.eager_parts import disable, is_compiling
 from frontend.compiled.packed_copies import PACKED
+from frontend.export.capture import EXPORTING
 from frontend.tracing.size_rules import mark_dynamic, mark_static
 
 __all__ = [
@@ -25,8 +26,8 @@ def is_dynamo_compiling() -> bool:
 
 
 def is_exporting() -> bool:
-    """False: there is no export."""
-    return False
+    """Whether `torch.export.export` or `torch.onnx.export` traces."""
+    return EXPORTING.under_way
 
 
 def allow_in_graph(fn: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from frontend.compiled.differentiable import written_by
 from frontend.compiled.inline_cache import InlineCache
-from frontend.compiled.options import Options
+from frontend.compiled.options import Options, open_sizes
 from frontend.compiled.overlap import check_overlap
 from frontend.compiled.program import TracedProgram, program_of
 from frontend.compiled.signature import Signature, changes, signature
@@ -442,13 +442,14 @@ def compile(
     that of the setting GRAPHC_TARGET, the host by default. `dynamic`: None to leave those sizes of
     arguments open that were seen to differ, so that further ones cost nothing, True to leave all
     open from the first call on, False for code for each size alone, `{"x": {0: "batch"}}` to leave
-    axis 0 of the argument x open from the first call on: where the same name stands twice the sizes
-    are equal, and SizeBoundError is raised for a call where they are not. PyTorch's other options
+    axis 0 of the argument x open from the first call on (a Module may say so in `open_sizes`):
+    where a name stands twice the sizes are equal, else SizeBoundError. PyTorch's other options
     (`mode`, `backend`, …) are accepted and have no effect; a `mode` or `backend` that is none of
     PyTorch's warns. Raises ValueError for an unknown level and for a target this machine cannot
     run, TypeError or ValueError for the others.
     """
-    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, dynamic)
+    sizes = open_sizes(function, dynamic)
+    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, sizes)
     unknown = ignored.keys() - {"fullgraph", "backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")

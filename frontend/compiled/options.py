@@ -51,3 +51,9 @@ class Options:
             from graphc.codegen.target import running  # loads LLVM
 
         running(self.target)
+
+
+def open_sizes(function: Any, dynamic: Any) -> Any:
+    """`dynamic` as it was given, or, where it was not, what a Module says of its own arguments: an
+    imported model knows which of their sizes differ."""
+    return getattr(function, "open_sizes", None) if dynamic is None else dynamic

@@ -1,18 +1,36 @@
-"""`torch.onnx`: no export. Libraries may register what they would export; `export` raises."""
+"""`torch.onnx`: models in (`load`) and out (`export`). Libraries may register how they would export
+ops of their own; that changes nothing, as what runs is traced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import Any
 
 from frontend.onnx import operators, symbolic_helper, symbolic_opset9, symbolic_opset11
+from frontend.onnx.exporting.program import ONNXProgram
+from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 
 __all__ = [
-    "ExportOptions", "ONNXProgram", "OperatorExportTypes", "TensorProtoDataType", "TrainingMode",
-    "dynamo_export", "export", "is_in_onnx_export", "operators", "register_custom_op_symbolic",
+    "ExportOptions", "ONNXProgram", "OnnxError", "OnnxNotHere", "OperatorExportTypes",
+    "TensorProtoDataType", "TrainingMode", "dynamo_export", "export", "is_in_onnx_export", "load",
+    "operators", "register_custom_op_symbolic",
     "symbolic_helper", "symbolic_opset11", "symbolic_opset9", "unregister_custom_op_symbolic",
 ]  # fmt: skip
+
+
+def load(model: Any) -> Any:
+    """A Module of an ONNX model: a path, bytes, an open file, or a ModelProto (docs/onnx.md).
+
+    Nothing in a file is run, and data outside of it is read only from files beside it. Raises
+    OnnxError (a GraphError and ValueError) for what is damaged, OnnxNotHere (also a
+    NotImplementedError) for what there is no meaning for, with the node and its operator, and
+    ImportError without the package `onnx`.
+    """
+    from frontend.onnx.importing.module import OnnxModule
+    from frontend.onnx.importing.reading import read_model_graph
+
+    return OnnxModule(read_model_graph(model)).eval()
 
 
 class TensorProtoDataType(IntEnum):
@@ -49,39 +67,65 @@ class OperatorExportTypes(IntEnum):
     ONNX_FALLTHROUGH = 3
 
 
-def export(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError."""
-    raise NotImplementedError(
-        "torch.onnx: there is no export to ONNX; save a state_dict and export it with PyTorch"
-    )
+def export(
+    model: Any, args: Any = (), f: Any = None, *, kwargs: Mapping[str, Any] | None = None,
+    verbose: bool | None = None, input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None, opset_version: int | None = None,
+    dynamo: bool = True, external_data: bool | None = None,
+    dynamic_shapes: Any = None, dynamic_axes: Any = None, verify: bool = False,
+    training: TrainingMode = TrainingMode.EVAL, export_params: bool = True,
+    keep_initializers_as_inputs: bool = False, **ignored: Any,
+) -> ONNXProgram:  # fmt: skip
+    """A Module or function as an ONNX model, in an `ONNXProgram`; with `f`, a path or open file, it
+    is saved there too (docs/onnx.md).
+
+    `args` are example arguments, `input_names` and `output_names` the names of the tensors among
+    them and of the results. `dynamic_shapes` (by parameter, or in the order of the arguments: a
+    `torch.export.Dim` or name by axis) or `dynamic_axes` (by input name) say which sizes are open:
+    all others are those of the examples. `opset_version` is from 13 to 26, 20 where it is not said.
+    The model is traced in eval mode unless `training` is PRESERVE or TRAINING. With `verify` its
+    results on the examples are compared with the model's. `external_data`: weights in a file beside
+    `f`. Raises TraceError for what cannot be traced, OnnxNotHere (with op and line) for what has no
+    operator, ShapeError where an open size is needed as a number. PyTorch's other options do
+    nothing.
+    """
+    if not export_params or keep_initializers_as_inputs:
+        raise OnnxNotHere("a model without its weights", hint="export_params=True")
+    from frontend.onnx.exporting.export import export_model, in_mode
+
+    mode = {TrainingMode.EVAL: False, TrainingMode.TRAINING: True}.get(training)
+    with in_mode(model, mode):
+        program = export_model(
+            model, args, f, kwargs, input_names, output_names, opset_version, dynamic_axes,
+            dynamic_shapes, external_data,
+        )  # fmt: skip
+        if verify:
+            program.verify(model, args, kwargs)
+    return program
 
 
 dynamo_export = export
 
 
 class ExportOptions:
-    """Raises NotImplementedError."""
+    """Options of `dynamo_export` in former versions: `dynamic_shapes` and others, which `export`
+    takes itself. Raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any):
-        export()
-
-
-class ONNXProgram:
-    """What an export gives. Raises NotImplementedError."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        export()
+        raise NotImplementedError("ExportOptions: torch.onnx.export takes dynamic_shapes itself")
 
 
 def is_in_onnx_export() -> bool:
-    """False."""
-    return False
+    """Whether `export` is tracing."""
+    from frontend.onnx.exporting.export import WRITING
+
+    return WRITING.under_way
 
 
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
 ) -> None:
-    """Nothing to register for: there is no export."""
+    """Nothing to register for: what an op of one's own does is traced."""
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:

@@ -19,7 +19,7 @@ from graphc.ir.dims import Dim, Extent
 from graphc.ir.size_floats import SizeFloat, names_in, operated, value_at
 from graphc.ir.size_guards import answered, equal
 from graphc.ir.stand_in import StandIn
-from graphc.ir.undecided import number_of
+from graphc.ir.undecided import answers_now, number_of
 
 
 def shown(extent: Extent) -> Any:
@@ -182,6 +182,9 @@ class SymInt(metaclass=StandIn):
         return float(number_of(self.extent, "float()"))
 
     def __hash__(self) -> int:
+        """That of a number, which the size then is; where none is to become one, there is none."""
+        if getattr(answers_now(), "stay_open", False):
+            raise TypeError("unhashable type: a size that is left open")
         return hash(number_of(self.extent))
 
     def __bool__(self) -> bool:

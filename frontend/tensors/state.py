@@ -7,6 +7,8 @@ Of a thread:
 - `tensors.state.STATE`: below
 - `eager.dispatch._QUIET`: NumPy's error state, switched off
 - `overrides.protocol.OVERRIDING`: whether types are asked for `__torch_function__`, and modes
+- `export.capture.EXPORTING`: whether it traces for an export
+- `onnx.exporting.export.WRITING`: whether that is to ONNX
 
 Of the process, since PyTorch has it so:
 - `tensors.generator.default_generator`: the stream of `manual_seed`
@@ -26,6 +28,8 @@ Of the process, since PyTorch has it so:
 - `overrides.interception._ORIGINALS`: public functions as they were before they came to ask
 - `fx._symbolic_trace._WRAPPED`: `fx.wrap`
 - `fx.node._side_effectful_functions`: `fx.has_side_effect`
+- `onnx.importing.declarations._TABLE`: operators of ONNX, filled as their files are imported
+- `onnx.exporting.declarations._RULES`: and how ops are written as such
 - `hub._own_dir`: `hub.set_dir`
 - `serialization.allowed._ALLOWED`: `add_safe_globals`
 - `library.operators.OPERATORS`: what `torch.library` defined

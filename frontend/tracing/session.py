@@ -116,6 +116,7 @@ class Session(Mutations):
         are then new ones."""
         if self.sizes is not None:
             answers = SizeAnswers(example, user_location, is_trace=True)
+            answers.stay_open = self.sizes.stay_open
             self.example, self.answers, self.prepared = example, answers, {}
 
     @property

@@ -39,6 +39,9 @@ class SizedArguments:
     example: Mapping[str, Any]
     places: tuple[tuple[NumberPlace, Any], ...] = ()
     """Numbers outside of the function that are left open, and what stands for them."""
+    stay_open: bool = False
+    """Whether a use as a key raises TypeError, as PyTorch's sizes do, and does not make a number of
+    a size: libraries compute anew then what they would keep."""
 
     @property
     def names_of_numbers(self) -> frozenset[str]:

@@ -104,6 +104,7 @@ class SizeAnswers:
         self.fixed: dict[str, tuple[Any, str]] = {}
         self.memos: dict[Any, dict[Any, Any]] = {}
         self.told_apart: list[tuple[Any, Any]] | None = [] if is_trace else None
+        self.stay_open = False  # no size becomes a number by being a key
         self._guards: dict[SizeGuard, None] = {}
 
     @property

@@ -226,8 +226,8 @@ def test_comparing_tensors() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda: torch.export.export(nn.Linear(1, 1), ()),
-        lambda: torch.onnx.export(nn.Linear(1, 1), ()),
+        lambda: torch.export.draft_export(nn.Linear(1, 1), ()),
+        lambda: torch.onnx.ExportOptions(),
         lambda: torch.nested.nested_tensor([]),
         lambda: torch.sparse.mm(1, 2),
         lambda: nn.attention.flex_attention.flex_attention(),
