@@ -257,7 +257,8 @@ OUT_OF_BOUNDS = "index {{}} is out of bounds for dimension {axis} with size {dim
 def wrapped(index: Tensor, dim: int, axis: int, message: str = OUT_OF_BOUNDS) -> Tensor:
     """Index with negative positions counted from the end. Raises IndexError with `message` where
     it is out of range: now, or where it is traced, when the graph runs."""
-    message = message.format(axis=axis, dim=dim) if message is OUT_OF_BOUNDS else message
+    if message is OUT_OF_BOUNDS:  # of an open size its name: the text makes no number of it
+        message = message.format(axis=axis, dim=extents_in(dim))
     if STATE.mode is None:
         array = index._array("indexing")
         least, greatest = (int(array.min()), int(array.max())) if array.size else (0, -1)

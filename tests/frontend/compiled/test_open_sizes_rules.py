@@ -92,3 +92,13 @@ def test_bad_marks_are_errors() -> None:
         torch.compiler.mark_dynamic(x, "0")
     with pytest.raises(ValueError, match="no size is from 5 to 4"):
         torch.compiler.mark_dynamic(x, 0, min=5, max=4)
+
+
+def test_an_index_into_an_open_size_leaves_it_open() -> None:
+    """The text of the error that an index could raise names the size."""
+    compiled = torch.compile(lambda t, i: t[i], dynamic={"t": {0: "n"}})
+    at = torch.tensor([1, -1])
+    for size in (3, 5, 8):
+        x = torch.arange(size) * 2
+        assert compiled(x, at).tolist() == [2, 2 * size - 2]
+    assert compiled.explain().count("traced ") == 1
