@@ -56,4 +56,5 @@ class Options:
 def open_sizes(function: Any, dynamic: Any) -> Any:
     """`dynamic` as it was given, or, where it was not, what a Module says of its own arguments: an
     imported model knows which of their sizes differ."""
-    return getattr(function, "open_sizes", None) if dynamic is None else dynamic
+    own = getattr(function, "open_sizes", None) if dynamic is None else None
+    return own if isinstance(own, Mapping) else dynamic
