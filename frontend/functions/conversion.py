@@ -5,10 +5,15 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
+
+from frontend.eager.host_ops import eager_only
 from frontend.eager.promotion import casted
 from frontend.functions.places import moved
 from frontend.tensors.dtypes import CPU, as_dtype, memory_format, place_of
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.epoch import changed
+from frontend.tensors.memory_tracking import expose, whole_array
+from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import DType
 
 __all__: list[str] = []
@@ -129,13 +134,35 @@ def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Raises NotImplementedError: memory is not shared between processes."""
-    raise NotImplementedError("tensors live in the memory of one process")
+    """Move the tensor to memory that other processes share which are forked from this one, or get
+    it as an argument or by a queue of `torch.multiprocessing`: what one writes the others see.
+    Nothing orders their writes. Views made before stay where they are, as by `.data = …`. Raises
+    RuntimeError for a view of a part."""
+    from frontend.tensors.shared_memory import block_of, shared_copy  # not before it is needed
+
+    eager_only("share_memory_")
+    array = self._array("share_memory_()")
+    if block_of(array) is not None:
+        return self
+    if self._frozen is not None:
+        raise RuntimeError(FROZEN)
+    if whole_array(array).nbytes != array.nbytes:
+        raise RuntimeError(
+            "share_memory_() of a view, which would part from the tensor it is a view of: share "
+            "that, before it is viewed"
+        )
+    self._value = shared_copy(array)
+    expose(self._counter)  # other processes write it, and nobody here counts that
+    changed()
+    return self
 
 
 def is_shared(self: Tensor) -> builtins.bool:
-    """False: see `share_memory_`."""
-    return False
+    """Whether other processes can share the memory: see `share_memory_`."""
+    from frontend.tensors.shared_memory import block_of
+
+    value = self._value
+    return isinstance(value, np.ndarray) and block_of(value) is not None
 
 
 def is_signed(self: Tensor) -> builtins.bool:

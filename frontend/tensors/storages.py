@@ -94,7 +94,9 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        return False
+        from frontend.tensors.shared_memory import block_of  # not before it is needed
+
+        return block_of(self._elements) is not None
 
     def cpu(self) -> Self:
         """The storage itself."""

@@ -22,6 +22,7 @@ class Conversion:
 
         def children(self) -> Iterator[Any]: ...
         def parameters(self) -> Iterator[Any]: ...
+        def buffers(self) -> Iterator[Any]: ...
 
     # -- mode and gradients ------------------------------------------------------------------
 
@@ -122,7 +123,10 @@ class Conversion:
         return self._apply(lambda x: x.cuda(device))
 
     def share_memory(self) -> Self:
-        """Nothing to do: tensors live in the memory of one process."""
+        """Move all parameters and buffers to memory that processes share: `Tensor.share_memory_`.
+        Each process that trains the module writes the same weights."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
         return self
 
 

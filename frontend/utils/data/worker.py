@@ -111,6 +111,7 @@ def _prepared(fetcher: Any, info: WorkerInfo, init: Any) -> Callable[[Any], Any]
 
     import numpy as np
 
+    import frontend.multiprocessing  # noqa: F401  (large tensors go by shared memory)
     from frontend.functions.random import manual_seed
 
     _info = info
