@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from frontend.namespace.absent import absent_names
 from frontend.overrides.protocol import (
     DisableTorchFunction as DisableTorchFunction,
 )
@@ -15,6 +16,10 @@ from frontend.tensors.state import STATE, swap_autocast
 from frontend.tensors.tensor import Tensor
 
 TensorBase = _TensorBase = Tensor
+
+_TensorMeta = type(Tensor)
+"""The class of the class of tensors."""
+globals().update(absent_names("_C", "PyTorchFileReader", "torch.load reads files"))
 
 
 class DispatchKey(Enum):
@@ -88,3 +93,15 @@ def _switch(*values: Any) -> bool:
 _jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _switch
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser_enabled = _switch
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _switch
+
+
+class _nn:
+    """`torch._C._nn`, as far as libraries call it."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """What `Module.to` is asked for: device, dtype, whether not to wait, memory format."""
+        from frontend.nn.modules.conversion import _wanted
+
+        device, dtype = _wanted(args, kwargs)
+        return device, dtype, bool(kwargs.get("non_blocking")), kwargs.get("memory_format")

@@ -76,6 +76,8 @@ from frontend.version import __version__
 _LAZY = {
     "DisableTorchFunction": "frontend._C",
     "DisableTorchFunctionSubclass": "frontend._C",
+    "PyTorchFileReader": "frontend._C",
+    "ScriptModule": "frontend.jit",
     **dict.fromkeys(
         ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
          "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",

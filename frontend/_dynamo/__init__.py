@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from frontend._dynamo import config
+from frontend._dynamo import config, eval_frame
+from frontend._dynamo.eval_frame import OptimizedModule
 from frontend.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -18,10 +19,10 @@ from frontend.compiler import (
 )
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "explain",
-    "export", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported",
-    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-    "reset",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
+    "disallow_in_graph", "eval_frame", "explain", "export", "forbid_in_graph", "graph_break",
+    "is_compiling", "is_dynamo_supported", "list_backends", "mark_dynamic", "mark_static",
+    "mark_static_address", "maybe_mark_dynamic", "reset",
 ]  # fmt: skip
 
 

@@ -129,6 +129,12 @@ def is_current_stream_capturing() -> bool:
     return False
 
 
+def set_rng_state_all(new_states: Any) -> None:
+    """Nothing to set, for no states. Raises for any: there is no CUDA."""
+    if len(new_states):
+        _absent()
+
+
 graph = graph_pool_handle = reset_max_memory_allocated = _absent
 default_generators: tuple[Any, ...] = ()
 OutOfMemoryError = MemoryError

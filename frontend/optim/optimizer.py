@@ -56,8 +56,9 @@ def _hooked(step: Any) -> Any:
     @functools.wraps(step)
     def hooked(self: Any, *arguments: Any, **keywords: Any) -> Any:
         outermost: Any = getattr(type(self).step, "__wrapped__", None)
-        if outermost is not step:
-            return step(self, *arguments, **keywords)  # called by the step of a subclass
+        # Called by the step of a subclass, or of a wrapper that never made itself an Optimizer.
+        if outermost is not step or "_optimizer_step_pre_hooks" not in self.__dict__:
+            return step(self, *arguments, **keywords)
         self._opt_called = True
         guard = self._guarded()
         for hook in [*_GLOBAL_PRE.values(), *self._optimizer_step_pre_hooks.values()]:

@@ -145,7 +145,7 @@ def register_pytree_node(
 _register_pytree_node = register_pytree_node
 
 
-def _kind(tree: Any) -> Any:
+def _get_node_type(tree: Any) -> Any:
     kind = type(tree)
     if kind in SUPPORTED_NODES:
         return kind
@@ -153,7 +153,7 @@ def _kind(tree: Any) -> Any:
 
 
 def _is_leaf(tree: Any, is_leaf: Any = None) -> bool:
-    return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
+    return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) is None
 
 
 def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
@@ -166,7 +166,7 @@ def _flatten(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
     if _is_leaf(tree, is_leaf):
         leaves.append(tree)
         return LeafSpec()
-    kind = _kind(tree)
+    kind = _get_node_type(tree)
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
     return TreeSpec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
 
@@ -204,7 +204,11 @@ def _parts(tree: Any, spec: TreeSpec) -> list[Any]:
     """The parts of a nest where `spec` has leaves. Raises ValueError where it is another nest."""
     if spec.type is None:
         return [tree]
-    children = SUPPORTED_NODES[spec.type].flatten_fn(tree)[0] if _kind(tree) == spec.type else None
+    children = (
+        SUPPORTED_NODES[spec.type].flatten_fn(tree)[0]
+        if _get_node_type(tree) == spec.type
+        else None
+    )
     if children is None or len(children) != spec.num_children:
         raise ValueError(f"Node type mismatch: expected {spec.type}, but got {type(tree)}.")
     return [
@@ -278,7 +282,7 @@ def _with_paths(path: tuple[Any, ...], tree: Any, is_leaf: Any) -> Iterable[Any]
     if _is_leaf(tree, is_leaf):
         yield path, tree
         return
-    node = SUPPORTED_NODES[_kind(tree)]
+    node = SUPPORTED_NODES[_get_node_type(tree)]
     keyed = node.flatten_with_keys_fn or (lambda x: (_keyed(node.flatten_fn(x)[0]), None))
     for key, child in keyed(tree)[0]:
         yield from _with_paths((*path, key), child, is_leaf)

@@ -28,6 +28,7 @@ from frontend.nn.modules.global_hooks import (  # noqa: F401
     register_module_parameter_registration_hook,
 )
 from frontend.nn.modules.hooks import Hooks
+from frontend.nn.modules.loading import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from frontend.nn.modules.own_state import EXTRA_STATE
 from frontend.nn.modules.state_dict import StateDict
 from frontend.nn.modules.tree import Tree

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from frontend.namespace.absent import absent_names
+
 
 def _absent(name: str) -> Callable[..., NoReturn]:
     def raising(*args: Any, **kwargs: Any) -> NoReturn:
@@ -21,5 +23,12 @@ _FUNCTIONS = (
     "custom_from_mask", "global_unstructured", "identity", "is_pruned", "l1_unstructured",
     "ln_structured", "random_structured", "random_unstructured", "remove",
 )  # fmt: skip
+globals().update(
+    absent_names(
+        "nn.utils.prune",
+        "BasePruningMethod L1Unstructured LnStructured RandomStructured RandomUnstructured",
+        "register a parametrization that multiplies by a mask",
+    )
+)
 globals().update({name: _absent(name) for name in _FUNCTIONS})
 __all__ = list(_FUNCTIONS)

@@ -8,6 +8,7 @@ from types import GenericAlias
 from typing import Any
 
 from frontend.functions.random import whole_numbers
+from frontend.namespace.absent import absent_names
 from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataset import IterableDataset
 from frontend.utils.data.fetch import Ended, OfItems, OfStream
@@ -15,6 +16,15 @@ from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialS
 from graphc.system import IMPORTING
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+globals().update(  # iterators of PyTorch's that libraries ask about: none here is one
+    absent_names(
+        "utils.data.dataloader",
+        "_BaseDataLoaderIter _MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter",
+        "iter(loader) makes an iterator",
+    )
+)
 
 
 class DataLoader:

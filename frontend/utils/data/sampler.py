@@ -170,15 +170,19 @@ class BatchSampler(Sampler):
 class DistributedSampler(Sampler):
     """The part of a dataset that process `rank` of `num_replicas` reads: every `num_replicas`-th
     index of an order that `seed` and `set_epoch` decide. Where they do not divide the dataset,
-    indices from the start come again, or (`drop_last`) the rest is left out. Raises ValueError for
-    a rank that is none, RuntimeError where neither is given: there is no process group to ask."""
+    indices from the start come again, or (`drop_last`) the rest is left out. Without `num_replicas`
+    and `rank` the process group is asked. Raises ValueError for a rank that is none, and where
+    there is no process group to ask."""
 
     def __init__(
         self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ):  # fmt: skip
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available")
+            from frontend.distributed.groups import get_rank, get_world_size
+
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
