@@ -5,6 +5,7 @@ from the same weights and see the same batches; every fifth image is held out.
 
     python examples/digits.py           a table
     python examples/digits.py --json    the same as one JSON object
+    python examples/digits.py --ranks 2    two processes, each with half of every batch
     graphc dump examples/digits.py:mlp --input 'f32[64,64]'
     graphc profile examples/digits.py:cnn_step
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -28,9 +30,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 import frontend as torch
-from frontend import nn, optim
+from frontend import distributed, nn, optim
+from frontend.distributed.run import main as start
 from frontend.nn.functional import cross_entropy
-from frontend.utils.data import DataLoader, TensorDataset
+from frontend.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 DATA = Path(__file__).parent / "data" / "digits.csv.gz"
 BATCH = 64
@@ -155,18 +158,20 @@ def train(job: Job, compiled: bool, advance: Callable[[], None]) -> Run:
     model = job.make()
     optimizer = job.optimizer(model.parameters())
     digits, held_out = read_digits(job.image)
-    order = torch.Generator().manual_seed(SEED + 1)
-    batches = DataLoader(digits, BATCH, shuffle=True, drop_last=True, generator=order)
+    batches = batches_of(digits)
+    trained = replicated(model, compiled)
 
     def step(x: Any, y: Any) -> Any:
-        return step_of(model, optimizer, x, y)
+        return step_of(trained, optimizer, x, y)
 
-    if compiled:
+    if compiled and trained is model:
         step = torch.compile(step)
     run = Run()
     peak = optimizer.param_groups[0]["lr"]
     total, rising = job.epochs * len(batches), job.warmup * len(batches)
-    for _ in range(job.epochs):
+    for epoch in range(job.epochs):
+        if isinstance(batches.sampler, DistributedSampler):
+            batches.sampler.set_epoch(epoch)
         for x, y in batches:
             done = len(run.losses)
             rise = min(1.0, (done + 1) / rising) if rising else 1.0
@@ -181,6 +186,24 @@ def train(job: Job, compiled: bool, advance: Callable[[], None]) -> Run:
     return run
 
 
+def batches_of(digits: TensorDataset) -> DataLoader:
+    """Shuffled batches; of several processes each gets its part of every batch."""
+    if distributed.is_initialized():
+        sampler = DistributedSampler(digits, seed=SEED + 1, drop_last=True)
+        part = BATCH // distributed.get_world_size()
+        return DataLoader(digits, part, sampler=sampler, drop_last=True)
+    order = torch.Generator().manual_seed(SEED + 1)
+    return DataLoader(digits, BATCH, shuffle=True, drop_last=True, generator=order)
+
+
+def replicated(model: nn.Module, compiled: bool) -> nn.Module:
+    """The model as it is; as one of several processes a replica, whose gradients are averaged
+    between the compiled backward and the optimizer's step."""
+    if not distributed.is_initialized():
+        return model
+    return nn.parallel.DistributedDataParallel(torch.compile(model) if compiled else model)
+
+
 def accuracy(model: nn.Module, digits: TensorDataset) -> Any:
     """The part of the digits whose greatest score is that of their label."""
     x, y = digits.tensors
@@ -191,7 +214,7 @@ def accuracy(model: nn.Module, digits: TensorDataset) -> Any:
 def compare(job: Job, progress: Progress) -> dict[str, Any]:
     """Both modes of one network."""
     runs = {}
-    steps = job.epochs * (len(read_digits(job.image)[0]) // BATCH)
+    steps = job.epochs * len(batches_of(read_digits(job.image)[0]))
     for mode in ("eager", "compiled"):
         task = progress.add_task(f"{job.name} {mode}", total=steps)
         runs[mode] = train(job, mode == "compiled", partial(progress.advance, task))
@@ -232,11 +255,22 @@ def table_of(results: dict[str, Any]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train on handwritten digits, eager and compiled.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--ranks", type=int, default=1, help="processes that train one model")
     arguments = parser.parse_args()
+    rank = 0
+    if arguments.ranks > 1:
+        if "RANK" not in os.environ:  # this process starts the ranks
+            sys.exit(start(["--nproc-per-node", str(arguments.ranks), *sys.argv]))
+        distributed.init_process_group()
+        rank = distributed.get_rank()
     console = Console(stderr=True)
-    quiet = arguments.json or not console.is_terminal
+    quiet = arguments.json or not console.is_terminal or rank > 0
     with Progress(console=console, disable=quiet, transient=True) as progress:
         results = {job.name: compare(job, progress) for job in JOBS}
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+    if rank > 0:
+        return
     if arguments.json:
         json.dump(results, sys.stdout, indent=2)
         print()

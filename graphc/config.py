@@ -7,6 +7,7 @@
 | GRAPHC_DUMP | folder to write each compiled graph to, with all stages | none |
 | GRAPHC_PROCESSES | how many processes compile where many kernels are missing, 1 or 2 | 2 |
 | GRAPHC_TARGET | the processor native code is made for: host, x86-64-v2, x86-64-v3, … | host |
+| GRAPHC_THREADS | the most threads a call runs on, unless asked for more | all processors |
 | GRAPHC_VERIFY | whether the graph is verified after each pass, 0 or 1 | 0 |
 """
 
@@ -54,6 +55,17 @@ def compile_processes() -> int:
 def dump_folder() -> str | None:
     """Where every graph that is compiled is written: GRAPHC_DUMP; None for nowhere."""
     return os.environ.get("GRAPHC_DUMP") or None
+
+
+def most_threads() -> int | None:
+    """The most threads a call runs on where nothing else is asked for: GRAPHC_THREADS; None for as
+    many as there are processors. Raises ArgumentError for anything but a positive number."""
+    text = os.environ.get("GRAPHC_THREADS")
+    if not text:
+        return None
+    if not text.isdecimal() or not int(text):
+        raise ArgumentError(f"GRAPHC_THREADS={text!r} is not a positive number")
+    return int(text)
 
 
 def target_name() -> str:

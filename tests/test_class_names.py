@@ -17,6 +17,8 @@ TWICE = {
     "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",
     "Node": "PyTorch's fx.Node and autograd.graph.Node, and the compiler's",
     "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",
+    "Store": "PyTorch's distributed.Store, and a statement of loops",
+    "Work": "PyTorch's distributed.Work, a collective under way, and what a kernel has to do",
     "Transformer": "PyTorch's nn.Transformer and fx.Transformer",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
 }

@@ -1,76 +1,84 @@
-"""`torch.distributed`: not available. Scripts that ask are told so, and run on one process; what
-needs several raises RuntimeError when it is called."""
+"""`torch.distributed`: several processes that train one model, over MPI or, on one machine, over
+shared memory. What it is and costs tells docs/distributed.md.
+
+Names come from the files of this folder when they are first asked for: `errors`, `stores`,
+`tcp_store`, `transport` (the interface), `local` and `mpi` (its two kinds), `world` (what waits),
+`exchange` (who sends what to whom), `groups`, `rendezvous`, `collectives`, `alltoall`,
+`point_to_point`, `objects`, `tensors` (several in one message), `reducer` (gradients),
+`deterministic`, `share_state`, `run` (the launcher); `optim`, `algorithms`, `fsdp` and others are
+PyTorch's modules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any
 
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-is_nccl_available = is_gloo_available = is_mpi_available = is_ucc_available = is_available
-is_torchelastic_launched = is_xccl_available = is_backend_available = is_available
-
-
-def raising(name: str) -> Callable[..., NoReturn]:
-    """A function of this name that is not there."""
-
-    def absent(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(
-            f"torch.distributed.{name}: distributed training is not available here "
-            "(torch.distributed.is_available() is False); run in one process"
-        )
-
-    absent.__name__ = absent.__qualname__ = name
-    return absent
-
-
-class ReduceOp(Enum):
-    """How values of several processes become one."""
-
-    SUM = "sum"
-    AVG = "avg"
-    PRODUCT = "product"
-    MIN = "min"
-    MAX = "max"
-    BAND = "band"
-    BOR = "bor"
-    BXOR = "bxor"
-
-
-class ProcessGroup:
-    """Several processes: there is none. Raises RuntimeError."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        raising("ProcessGroup")()
-
-
-class group:
-    """The groups that every process is in."""
-
-    WORLD: Any = None
-
-
-_FUNCTIONS = (
-    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list",
-    "destroy_process_group", "gather", "gather_object", "get_backend", "get_global_rank",
-    "get_group_rank", "get_process_group_ranks", "get_rank", "get_world_size",
-    "init_device_mesh", "init_process_group", "irecv", "isend", "monitored_barrier", "new_group",
-    "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list",
-    "send",
+_NAMES = {
+    "alltoall": "all_to_all all_to_all_single",
+    "collectives": (
+        "ReduceOp all_gather all_gather_into_tensor all_reduce all_reduce_coalesced "
+        "barrier broadcast gather monitored_barrier reduce reduce_scatter "
+        "reduce_scatter_tensor scatter"
+    ),
+    "deterministic": "get_deterministic set_deterministic",
+    "errors": "DistBackendError DistError DistNetworkError DistStoreError",
+    "groups": (
+        "Backend GroupMember ProcessGroup destroy_process_group get_backend get_global_rank "
+        "get_group_rank get_node_local_rank get_process_group_ranks get_rank get_world_size group "
+        "is_initialized new_group new_subgroups"
+    ),
+    "objects": (
+        "all_gather_object broadcast_object_list gather_object recv_object_list "
+        "scatter_object_list send_object_list"
+    ),
+    "point_to_point": "P2POp batch_isend_irecv irecv isend recv send",
+    "rendezvous": (
+        "init_process_group is_available is_mpi_available is_torchelastic_launched"
+    ),
+    "stores": "FileStore HashStore PrefixStore Store",
+    "tcp_store": "TCPStore",
+    "world": "Work",
+}  # fmt: skip
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = (
+    "algorithms", "constants", "distributed_c10d", "elastic", "fsdp", "launch", "optim", "run",
+    "tensor", "utils",
 )  # fmt: skip
-globals().update({name: raising(name) for name in _FUNCTIONS})
 
-__all__ = [*_FUNCTIONS]
-__all__ += ["ProcessGroup", "ReduceOp", "group", "is_available", "is_initialized"]
+__all__ = [*_WHERE, "init_device_mesh", "is_backend_available", "is_gloo_available",
+           "is_nccl_available", "is_ucc_available", "is_xccl_available"]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"frontend.distributed.{_WHERE[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"frontend.distributed.{name}")
+    raise AttributeError(f"module 'frontend.distributed' has no attribute {name!r}")
+
+
+def is_gloo_available() -> bool:
+    """True: "gloo" is taken for "mpi"."""
+    return True
+
+
+def is_nccl_available() -> bool:
+    """False: there are no GPUs."""
+    return False
+
+
+is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether `init_process_group` takes a backend."""
+    return backend.lower() in ("mpi", "gloo")
+
+
+def init_device_mesh(*args: Any, **kwargs: Any) -> Any:
+    """Raises RuntimeError: processes form groups, not meshes of devices."""
+    raise RuntimeError(
+        "torch.distributed.init_device_mesh: tensors are not divided over devices here; make "
+        "groups of processes by new_group(), or train data parallel with DistributedDataParallel"
+    )

@@ -37,6 +37,8 @@ Of the process, since PyTorch has it so:
 - `utils._pytree.SUPPORTED_NODES`: `register_pytree_node`
 - `nn.utils.parametrize._CACHE`: values inside of `cached`
 - `utils.data.worker._info`: of a worker process, which one it is
+- `distributed.world.HERE`: of a rank, the other ones
+- `distributed.deterministic.SETTING`: `set_deterministic`
 
 Whether compiled functions still hold:
 - `tensors.epoch.EPOCH`: raised by whoever writes what they rely on
@@ -46,6 +48,7 @@ Numbers given out:
 - `tensors.hooks.RemovableHandle`: of hooks
 - `eager.tape.next_sequence`: of tape nodes
 - `fx.graph_module._NUMBERS`: of files of written code
+- `distributed.rendezvous._INCARNATIONS`: of meetings at a store
 
 Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)

@@ -7,6 +7,7 @@ import operator
 from pathlib import Path
 from typing import Any
 
+from graphc.config import most_threads
 from graphc.system import processors
 
 MOST_THREADS = 256
@@ -25,10 +26,12 @@ def checked_threads(threads: Any) -> int | None:
 
 
 def available() -> int:
-    """Processors this process may use: its affinity, within the quota of its control group."""
+    """Processors this process may use: its affinity, within the quota of its control group, and
+    GRAPHC_THREADS, its share where several processes have the machine."""
     count = processors()
     quota = _quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
-    return count if quota is None else max(min(count, math.ceil(quota)), 1)
+    limits = [count, most_threads(), None if quota is None else math.ceil(quota)]
+    return max(min(limit for limit in limits if limit is not None), 1)
 
 
 def _quota(root: Path, membership: Path) -> float | None:

@@ -17,6 +17,7 @@ from tests.fuzz import (
     levels,
     op_sizes,
     packing,
+    ranks,
     scalars,
     sizes,
     state,
@@ -28,7 +29,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops, caught, scalars, told, forks,
+    eager_ops, caught, scalars, told, forks, ranks,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

@@ -160,7 +160,9 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """`F.batch_norm` of [N, C, …] with the statistics of all processes, of which there is one."""
+    """`F.batch_norm` of [N, C, …] with the statistics of the batches of all processes of a group;
+    without a process group those of the batch. In training the processes call it together, also
+    where their batches differ in size."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -175,6 +177,26 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        from frontend.nn.modules import synchronized
+
+        group = synchronized.group_of(self.process_group)
+        training = self.training or (self.running_mean is None and self.running_var is None)
+        if group is None or not training:
+            return super().forward(input)
+        self._check_input_dim(input)
+        out, mean, variance, count = synchronized.batch_norm(
+            input, self.weight, self.bias, self.eps, group
+        )
+        if self.training and self.track_running_stats:
+            with no_grad():
+                momentum = self._momentum()
+                unbiased = variance * (count / max(count - 1, 1))
+                for kept, new in ((self.running_mean, mean), (self.running_var, unbiased)):
+                    kept.copy_(kept * (1 - momentum) + new * momentum)
+                self.num_batches_tracked.add_(1)
+        return out
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from frontend.distributed import raising
 from frontend.nn.modules.module import Module
 from graphc.system import import_module
 
@@ -42,13 +41,6 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-class DistributedDataParallel(Module):
-    """A module of several processes: there is one. Raises RuntimeError."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        raising("DistributedDataParallel")()
-
-
 def data_parallel(
     module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
     module_kwargs: Any = None,
@@ -59,7 +51,9 @@ def data_parallel(
 
 
 def __getattr__(name: str) -> Any:
-    """`distributed` takes its class from here."""
+    """What belongs to several processes is imported when it is asked for."""
     if name == "distributed":
         return import_module("frontend.nn.parallel.distributed")
+    if name == "DistributedDataParallel":
+        return import_module("frontend.nn.parallel.distributed").DistributedDataParallel
     raise AttributeError(f"module 'frontend.nn.parallel' has no attribute {name!r}")

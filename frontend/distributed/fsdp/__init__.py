@@ -1,4 +1,4 @@
-"""`torch.distributed.fsdp`: sharded training of several processes, which is not here."""
+"""`torch.distributed.fsdp`: parameters in shares, which are not here."""
 
 from frontend.namespace.absent import absent_names
 
@@ -7,6 +7,7 @@ globals().update(
         "distributed.fsdp",
         "CPUOffload FullStateDictConfig FullyShardedDataParallel MixedPrecision ShardingStrategy "
         "StateDictType BackwardPrefetch fully_shard",
-        "there is one process; train the module itself",
+        "each rank holds all parameters: DistributedDataParallel trains data parallel, and "
+        "ZeroRedundancyOptimizer keeps the optimizer's state in shares",
     )
 )

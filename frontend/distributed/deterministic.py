@@ -1,0 +1,374 @@
+"""Gradients with the same bits for any number of ranks: `set_deterministic(True, shares=S)`.
+
+A batch is S contiguous shares in the order of the ranks, and each of k ranks has S / k of them.
+Each share goes through the model alone, forward and backward, in one process too; gradients add as
+a binary tree over the shares (of which each rank holds a whole branch), then comes one
+multiplication by 1 / S. What a share computes does not know how many ranks there are:
+
+- BatchNorm takes the statistics of a share; running statistics take those of all in their order.
+- Random numbers inside the model are drawn from a stream of (seed, share, counter).
+- The loss is computed on the outputs of all shares of a rank, one behind another: one that is a
+  mean (or a sum) of terms of single rows. It reaches each share scaled by a power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.autograd.function import Function
+from frontend.distributed.exchange import Round, all_gather, all_reduce, tree
+from frontend.distributed.reducer import Reducer, add
+from frontend.distributed.share_state import mixed, put, put_count, seed_stream, statistics
+from frontend.distributed.world import HERE, current
+from frontend.eager.backward import run_backward
+from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
+from frontend.tensors.generator import default_generator
+from frontend.tensors.memory_tracking import count_write
+from frontend.tensors.state import enable_grad
+from frontend.tensors.tensor import Tensor, make
+from frontend.utils._pytree import tree_flatten, tree_unflatten
+from graphc.ir.types import DType, TensorType
+
+DEFAULT_SHARES = 8
+
+
+class _Setting:
+    """Into how many shares batches are divided; None: not at all."""
+
+    shares: int | None = None
+
+
+SETTING = _Setting()
+
+
+def set_deterministic(mode: bool = True, *, shares: int = DEFAULT_SHARES) -> None:
+    """Have DistributedDataParallel give the same bits on 1, 2, 4, … ranks, up to `shares`; before
+    or after a model is made. Raises ValueError where `shares` is no power of two, or the number of
+    ranks does not divide it."""
+    if not isinstance(shares, int) or shares < 1 or shares & (shares - 1):
+        raise ValueError(f"shares must be a power of two, not {shares!r}")
+    if mode and HERE.world is not None:
+        check_divides(shares, HERE.world.transport.size)
+    SETTING.shares = shares if mode else None
+
+
+def get_deterministic() -> int | None:
+    """Into how many shares batches are divided; None where they are not."""
+    return SETTING.shares
+
+
+def check_divides(shares: int, ranks: int) -> None:
+    if shares % ranks:
+        raise ValueError(
+            f"{ranks} ranks do not divide {shares} shares: use {shares} or fewer ranks, a power of "
+            "two, or set_deterministic(True, shares=…) with more"
+        )
+
+
+class _Store:
+    """The gradients of one share, by parameter; of several backward passes they add up."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, np.ndarray] = {}
+
+    def take(self, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
+        seen: set[int] = set()
+        for p, gradient in zip(parameters, gradients):
+            if gradient is None:
+                continue
+            array = gradient._array("a gradient")
+            present = self.arrays.get(id(p))
+            if present is not None:
+                add(present, array, present)
+                continue
+            own = array.base is None and array.flags.c_contiguous and array.flags.writeable
+            if not own or id(array) in seen:
+                array = array.copy(order="C")
+            seen.add(id(array))
+            self.arrays[id(p)] = array
+
+
+class Shares:
+    """The shares of one model on this rank. `anchor` is a leaf that every output depends on: when
+    backward has added up its gradient, it has come to its end."""
+
+    def __init__(self, reducer: Reducer, module: Any, call: Any, count: int):
+        self.reducer, self.module, self.call, self.count = reducer, module, call, count
+        self.size = reducer.members.size
+        self.mine = count // self.size
+        self.first = reducer.members.me * self.mine
+        self.stores = [_Store() for _ in range(self.mine)]
+        self.drawn = ""
+        self.anchor = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
+        self.anchor.requires_grad = True
+        self.anchor.register_post_accumulate_grad_hook(self._backward_ended)
+
+    # -- forward ---------------------------------------------------------------------------------
+
+    def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the model gives for the whole input: rows one behind another, means of numbers."""
+        if self.reducer.comm_hook is not None:
+            raise RuntimeError("set_deterministic(True) goes without communication hooks")
+        leaves, spec = tree_flatten((inputs, kwargs))
+        rows = self._rows(leaves)
+        norms = self._norms()
+        kept = [(norm, *statistics(norm)) for norm in norms]
+        changes: list[list[np.ndarray]] = []
+        parts: list[list[Any]] = []
+        taken: list[list[Any]] = []
+        state = default_generator.state._array("set_deterministic").copy()
+        advanced = 0
+        try:
+            for j in range(self.mine):
+                seed_stream(mixed(int(state[0]), self.first + j), int(state[1]))
+                for norm, means, variances, count in kept:
+                    put(norm, np.zeros_like(means), np.zeros_like(variances))
+                    put_count(norm, count + self.first + j)
+                share = [_cut(leaf, j, rows) for leaf in leaves]
+                args, keywords = tree_unflatten(share, spec)
+                with enable_grad():
+                    out, out_spec = tree_flatten(self.call(*args, **keywords))
+                parts.append(out)
+                taken.append(share)
+                changes.append([array.copy() for norm in norms for array in statistics(norm)[:2]])
+                drawn = int(default_generator.state._array("set_deterministic")[1]) - int(state[1])
+                advanced = max(advanced, drawn)
+        finally:
+            seed_stream(int(state[0]), int(state[1]) + advanced)
+            for norm, means, variances, count in kept:
+                put(norm, means, variances)
+                put_count(norm, count)
+        self.drawn = f", drawn from seed {state[0]} at {state[1]}" if advanced else ""
+        self._settle_statistics(kept, changes)
+        wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
+        results = _Joined.apply(self, parts, taken, leaves, self.anchor, *wanting)
+        return tree_unflatten(list(results), out_spec)
+
+    def _rows(self, leaves: list[Any]) -> int:
+        """How many rows a share has. Raises ValueError where tensors have different ones, or what
+        there are is no whole number of shares."""
+        sizes = {leaf.shape[0] for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim()}
+        if len(sizes) != 1:
+            raise ValueError(
+                "set_deterministic(True) divides all tensors that the model is called with along "
+                f"dimension 0, where these have {sorted(sizes) or 'no'} rows; keep what is no part "
+                "of the batch in the model"
+            )
+        (rows,) = sizes
+        if rows % self.mine or not rows:
+            raise ValueError(
+                f"a batch of {rows} rows on each of {self.size} ranks is no {self.count} equal "
+                f"shares: its size has to be divisible by {self.mine} (DataLoader(drop_last=True) "
+                "leaves out a rest)"
+            )
+        return int(rows) // self.mine
+
+    def _norms(self) -> list[Any]:
+        norms = []
+        for name, module in self.module.named_modules():
+            if isinstance(module, SyncBatchNorm) and module.training and self.count > 1:
+                raise NotImplementedError(
+                    f"{name or 'the model'}: SyncBatchNorm needs all shares at once, where "
+                    "set_deterministic(True) computes one behind another; BatchNorm takes the "
+                    "statistics of a share, whatever the number of ranks"
+                )
+            if isinstance(module, _NormBase) and module.training and module.track_running_stats:
+                norms.append(module)
+        return norms
+
+    def _settle_statistics(self, kept: list[Any], changes: list[list[np.ndarray]]) -> None:
+        """Have the running statistics take what each share, of all ranks, adds to them, in the
+        order of the shares."""
+        if not kept:
+            return
+        own = np.concatenate([array.reshape(-1) for share in changes for array in share])
+        whole = np.empty((self.size, own.size), own.dtype)
+        if self.size > 1:
+            name = "the statistics of BatchNorm"
+            steps = all_gather(Round(self.reducer.members, name), list(whole), own)
+            current().start(name, steps, self.reducer.timeout).wait()
+        else:
+            whole[0] = own
+        by_share = whole.reshape(self.count, -1)
+        at = 0
+        for norm, means, variances, count in kept:
+            width = means.size
+            for array in (means, variances):
+                for j in range(self.count):
+                    factor = norm.momentum if norm.momentum is not None else 1 / (count + j + 1)
+                    array *= array.dtype.type(1 - factor)
+                    array += by_share[j, at : at + width].reshape(array.shape)
+                at += width
+            put(norm, means, variances)
+            put_count(norm, count + self.count)
+
+    # -- backward --------------------------------------------------------------------------------
+
+    def backward(self, parts: Any, taken: Any, cotangents: Sequence[Any]) -> list[list[Any]]:
+        """Differentiate each share alone; the gradients of what they were given."""
+        parameters = self.reducer.parameters
+        of_inputs = []
+        for j, (out, share) in enumerate(zip(parts, taken)):
+            roots = [
+                (x, _share_of(cotangent, x, j, self.mine))
+                for x, cotangent in zip(out, cotangents)
+                if isinstance(x, Tensor) and x.requires_grad and cotangent is not None
+            ]
+            wanting = [x for x in share if isinstance(x, Tensor) and x.requires_grad]
+            gradients = run_backward(
+                roots, [*parameters, *wanting], retain_graph=False, create_graph=False
+            )
+            self.stores[j].take(parameters, gradients[: len(parameters)])
+            of_inputs.append(gradients[len(parameters) :])
+        return of_inputs
+
+    def _backward_ended(self, anchor: Any) -> None:
+        anchor.grad = None
+        if not self.reducer.syncs():
+            return
+        reducer, stores = self.reducer, self.stores
+        self.stores = [_Store() for _ in range(self.mine)]
+        unused = {
+            id(p) for p in reducer.parameters if all(id(p) not in s.arrays for s in stores)
+        }  # fmt: skip
+        if unused and reducer.unused is None:
+            reducer.under_way = True
+            for bucket in reducer.buckets:
+                bucket.waiting = {id(p) for p in bucket.parameters} & unused
+            reducer.check_finished()
+        anywhere = None
+        if reducer.unused is not None:
+            reducer.unused = unused
+            anywhere = reducer._used_anywhere()
+        flats = [self._summed(bucket, stores) for bucket in reducer.buckets]
+        works = []
+        for bucket, flat in zip(reducer.buckets, flats):
+            kind = f"{TensorType.of(flat)}{self.drawn}"
+            name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
+            steps = all_reduce(Round(reducer.members, name), flat, add, self._scaled)
+            works.append(current().start(name, steps, reducer.timeout))
+        for work in works:
+            work.wait()
+        for bucket, flat in zip(reducer.buckets, flats):
+            for p, slot in zip(bucket.parameters, bucket.slots):
+                if anywhere is None or anywhere[id(p)]:
+                    self._hand_out(p, flat[slot].reshape(p.tensor_type.shape))
+        reducer.finished()
+
+    def _scaled(self, part: Any) -> None:
+        np.multiply(part, np.asarray(1 / self.count, part.dtype), part)
+
+    def _summed(self, bucket: Any, stores: list[_Store]) -> np.ndarray:
+        """The tree over the shares of this rank, as one array."""
+        flat = np.empty_like(bucket.flat)
+        for p, slot in zip(bucket.parameters, bucket.slots):
+            arrays = [store.arrays.get(id(p)) for store in stores]
+            rows = [
+                a if a is not None else np.zeros(p.tensor_type.shape, flat.dtype) for a in arrays
+            ]
+            flat[slot] = tree(rows, add).reshape(-1)
+        return flat
+
+    @staticmethod
+    def _hand_out(p: Any, value: np.ndarray) -> None:
+        present = p._grad
+        if present is None:
+            p.grad = make(value, p.tensor_type)
+            return
+        array = present._array("a gradient")
+        add(array, value, array)
+        count_write(present._counter)
+
+
+class _Joined(Function):
+    """The outputs of all shares as those of one call."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, shares: Shares, parts: Any, taken: Any, leaves: Any, *anchors: Any
+    ) -> Any:
+        ctx.shares, ctx.parts, ctx.taken = shares, parts, taken
+        results = [_together(column) for column in zip(*parts)]
+        ctx.mark_non_differentiable(
+            *[
+                x for x, first in zip(results, parts[0])
+                if isinstance(x, Tensor) and not first.requires_grad
+            ]
+        )  # fmt: skip
+        ctx.set_materialize_grads(False)
+        ctx.tensors = [i for i, x in enumerate(results) if isinstance(x, Tensor)]
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        shares: Shares = ctx.shares
+        if ctx.parts is None:
+            raise RuntimeError("Trying to backward through the graph a second time")
+        cotangents: list[Any] = [None] * len(ctx.parts[0])
+        for i, gradient in zip(ctx.tensors, gradients):
+            cotangents[i] = gradient
+        of_inputs = shares.backward(ctx.parts, ctx.taken, cotangents)
+        ctx.parts = ctx.taken = None
+        columns = [_gathered(column, shares.mine) for column in zip(*of_inputs)]
+        zero = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
+        return (None, None, None, None, zero, *columns)
+
+
+def _together(column: Sequence[Any]) -> Any:
+    """The shares' values of one output: rows one behind another, the mean of numbers."""
+    first = column[0]
+    if not isinstance(first, Tensor):
+        return first
+    arrays = [x._array("the output of a share") for x in column]
+    if first.dim():
+        whole = np.concatenate(arrays)
+    elif first.is_floating_point():
+        whole = tree([array.copy() for array in arrays], add)
+        whole = np.asarray(whole * whole.dtype.type(1 / len(arrays)))
+    else:
+        whole = arrays[0].copy()
+    return make(np.ascontiguousarray(whole), TensorType.of(whole))
+
+
+def _share_of(cotangent: Tensor, output: Tensor, j: int, count: int) -> Tensor:
+    """The cotangent of one share's output, as if its rows were the whole batch: of the loss of the
+    rank it is the count-th part, and powers of two change no bit."""
+    array = cotangent._array("a gradient")
+    if output.dim():
+        rows = output.shape[0]
+        array = array[j * rows : (j + 1) * rows]
+        array = array * array.dtype.type(count)
+    array = np.ascontiguousarray(array).reshape(output.shape)
+    return make(array, output.tensor_type)
+
+
+def _gathered(column: Sequence[Any], count: int) -> Any:
+    """The gradient of an input, of those of its shares."""
+    if all(gradient is None for gradient in column):
+        return None
+    first = next(g for g in column if g is not None)
+    arrays = [
+        np.zeros(first.shape, first.dtype.numpy) if g is None else g._array("a gradient")
+        for g in column
+    ]
+    whole = np.concatenate(arrays) if first.dim() else tree([a.copy() for a in arrays], add)
+    whole = np.asarray(whole * whole.dtype.type(1 / count))
+    return make(whole, TensorType.of(whole))
+
+
+def _cut(leaf: Any, j: int, rows: int) -> Any:
+    if not isinstance(leaf, Tensor) or not leaf.dim():
+        return (
+            leaf.detach().requires_grad_()
+            if isinstance(leaf, Tensor) and leaf.requires_grad
+            else leaf
+        )
+    array = leaf._array("set_deterministic")[j * rows : (j + 1) * rows]
+    share = make(array, TensorType.of(array))
+    share._counter = leaf._counter
+    if leaf.requires_grad:
+        share.requires_grad = True
+    return share

@@ -1,0 +1,1 @@
+"""`torch.distributed.elastic`: what scripts import of the launcher."""

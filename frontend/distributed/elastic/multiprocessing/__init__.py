@@ -1,0 +1,3 @@
+"""`torch.distributed.elastic.multiprocessing`."""
+
+from frontend.distributed.elastic.multiprocessing import errors as errors

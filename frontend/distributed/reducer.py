@@ -1,0 +1,288 @@
+"""What averages the gradients of DistributedDataParallel over the ranks.
+
+in : parameters whose gradients backward has added up
+out: their gradients averaged, as views of one array for each bucket
+
+A bucket is an array of one dtype that the gradients of neighbouring parameters lie in, in reverse
+order of their declaration, as backward comes to them. A bucket whose gradients are all there is
+begun to be reduced while others are awaited; all ranks begin them in the same order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from frontend.distributed.exchange import Members, Round, all_reduce
+from frontend.distributed.world import Work, WorkFuture, current
+from frontend.tensors.memory_tracking import count_write
+from frontend.tensors.state import tracing
+from frontend.tensors.tensor import Tensor, make
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+from graphc.ir.types import DType, TensorType
+
+FIRST_BUCKET = 1 << 20
+"""Bytes of the first bucket: it is small, so that it is begun soon."""
+
+
+def divided(by: int) -> Callable[[Any], None] | None:
+    """What divides a reduced part by a number of ranks."""
+    if by == 1:
+        return None
+
+    def divide(part: Any) -> None:
+        np.divide(part, np.asarray(by, part.dtype), part)
+
+    return divide
+
+
+def add(a: Any, b: Any, out: Any) -> None:
+    with np.errstate(all="ignore"):
+        np.add(a, b, out=out)
+
+
+class Bucket:
+    """Parameters whose gradients lie in one array. `slots[i]` is where that of parameter i does."""
+
+    def __init__(self, index: int, parameters: Sequence[Any]):
+        self.index = index
+        self.parameters = list(parameters)
+        sizes = np.cumsum([0, *[p.tensor_type.numel for p in parameters]])
+        self.slots = [slice(int(a), int(b)) for a, b in itertools.pairwise(sizes)]
+        self.dtype: DType = parameters[0].tensor_type.dtype
+        self.flat = np.zeros(int(sizes[-1]), self.dtype.numpy)
+        self.waiting: set[int] = set()
+        self.work: Work | WorkFuture | None = None
+
+    def begin(self) -> None:
+        """Take an array that nobody else reads: gradients of an earlier step may be kept."""
+        lying = sum(
+            p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
+            for p in self.parameters
+        )
+        if sys.getrefcount(self.flat) - lying > 2:
+            self.flat = np.empty_like(self.flat)
+        self.waiting = {id(p) for p in self.parameters}
+        self.work = None
+
+    def view(self, position: int) -> np.ndarray:
+        """Where the gradient of a parameter lies."""
+        parameter = self.parameters[position]
+        return self.flat[self.slots[position]].reshape(parameter.tensor_type.shape)
+
+    def take(self, position: int) -> None:
+        """Have the gradient of a parameter lie in the array; zeros where there is none."""
+        gradient = self.parameters[position]._grad
+        view = self.view(position)
+        if gradient is None:
+            view[...] = 0
+        elif not np.shares_memory(gradient._value, view):
+            view[...] = gradient._array("a gradient")
+        self.waiting.discard(id(self.parameters[position]))
+
+    def hand_out(self, position: int) -> None:
+        """Have `.grad` of a parameter be a view of the array, which was written."""
+        parameter = self.parameters[position]
+        gradient = parameter._grad
+        view = self.view(position)
+        if gradient is not None and np.shares_memory(gradient._value, view):
+            count_write(gradient._counter)
+        else:
+            parameter.grad = make(view, parameter.tensor_type)
+
+
+class GradBucket:
+    """A bucket, as a communication hook sees it."""
+
+    def __init__(self, bucket: Bucket, last: bool):
+        self._bucket, self._last = bucket, last
+
+    def buffer(self) -> Tensor:
+        """All gradients, flat."""
+        return _flat_tensor(self._bucket.flat)
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        self._bucket.flat[:] = buffer._array("set_buffer()").reshape(-1)
+
+    def gradients(self) -> list[Tensor]:
+        bucket = self._bucket
+        return [
+            make(bucket.view(i), p.tensor_type) for i, p in enumerate(bucket.parameters)
+        ]  # fmt: skip
+
+    def parameters(self) -> list[Any]:
+        return list(self._bucket.parameters)
+
+    def index(self) -> int:
+        return self._bucket.index
+
+    def is_last(self) -> bool:
+        return self._last
+
+
+def _flat_tensor(flat: np.ndarray) -> Tensor:
+    return make(flat, TensorType.of(flat))
+
+
+def buckets_of(parameters: Sequence[Any], capacity: int) -> list[Bucket]:
+    """Buckets of at most so many bytes, unless one parameter has more."""
+    buckets: list[list[Any]] = []
+    filled, limit = 0, min(FIRST_BUCKET, capacity)
+    for p in reversed(parameters):
+        same = buckets and buckets[-1][0].tensor_type.dtype is p.tensor_type.dtype
+        if not same or filled + p.tensor_type.nbytes > limit:
+            limit = capacity if buckets else limit
+            buckets.append([])
+            filled = 0
+        buckets[-1].append(p)
+        filled += p.tensor_type.nbytes
+    return [Bucket(i, members) for i, members in enumerate(buckets)]
+
+
+class Reducer:
+    """The buckets of a model, and what becomes of a gradient that is there. `divisor` is by how
+    much sums are divided; `finished` is called when gradients were averaged."""
+
+    def __init__(
+        self, parameters: Sequence[tuple[str, Any]], members: Members, timeout: float,
+        capacity: int, finished: Callable[[], None],
+    ):  # fmt: skip
+        self.names = {id(p): name for name, p in parameters}
+        self.parameters = [p for _, p in parameters]
+        self.members, self.timeout, self.finished = members, timeout, finished
+        self.buckets = buckets_of(self.parameters, capacity)
+        self.places = {
+            id(p): (bucket, i)
+            for bucket in self.buckets
+            for i, p in enumerate(bucket.parameters)
+        }  # fmt: skip
+        self.divisor = members.size
+        self.comm_hook: tuple[Any, Callable[[Any, GradBucket], Any]] | None = None
+        self.unused: set[int] | None = None  # None: unused ones are not looked for
+        self.next = 0  # the bucket to be begun
+        self.under_way = False
+        self.syncs: Callable[[], bool] = lambda: True
+        for p in self.parameters:
+            p.register_post_accumulate_grad_hook(self.ready)
+
+    def check_finished(self) -> None:
+        """Raise RuntimeError where backward left gradients out."""
+        if not self.under_way:
+            return
+        missing = [
+            self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) in b.waiting
+        ]
+        shown = ", ".join(missing[:8]) + ("" if len(missing) <= 8 else f" and {len(missing) - 8}")
+        self.under_way = False
+        raise RuntimeError(
+            "Expected to have finished reduction in the prior iteration before starting a new one. "
+            "This error indicates that your module has parameters that were not used in producing "
+            f"loss: {shown}. Pass find_unused_parameters=True to DistributedDataParallel, and have "
+            "all outputs of forward take part in the loss."
+        )
+
+    def ready(self, parameter: Any) -> None:
+        """The gradient of a parameter is there: the hook that backward calls."""
+        if tracing():
+            raise TraceError(
+                "backward() of a DistributedDataParallel model in a compiled function: ranks "
+                "exchange gradients between compiled parts",
+                hint="compile the model or the loss, and call backward() and step() outside",
+                location=user_location(),
+            )
+        if not self.syncs() or (self.members.size == 1 and self.comm_hook is None):
+            return
+        if parameter._grad._requires_grad:
+            raise RuntimeError(
+                "DistributedDataParallel does not average gradients that are to be differentiated "
+                "(create_graph=True)"
+            )
+        if not self.under_way:
+            self._begin()
+        bucket, position = self.places[id(parameter)]
+        bucket.take(position)
+        self._launch()
+
+    def _begin(self) -> None:
+        self.under_way, self.next = True, 0
+        for bucket in self.buckets:
+            bucket.begin()
+        for p in self.parameters if self.unused else ():
+            if id(p) in (self.unused or ()):
+                bucket, position = self.places[id(p)]
+                bucket.take(position)
+
+    def _launch(self) -> None:
+        """Begin the buckets that are full, in order; after the last one wait for all."""
+        while self.next < len(self.buckets) and not self.buckets[self.next].waiting:
+            bucket = self.buckets[self.next]
+            self.next += 1
+            bucket.work = self.reduced(bucket)
+        if self.next == len(self.buckets):
+            self._finish()
+        else:
+            current().advance()
+
+    def reduced(self, bucket: Bucket) -> Any:
+        """Begin to reduce a bucket."""
+        if self.comm_hook is not None:
+            state, hook = self.comm_hook
+            return hook(state, GradBucket(bucket, bucket is self.buckets[-1]))
+        name = f"the gradients of bucket {bucket.index} ({TensorType.of(bucket.flat)})"
+        round = Round(self.members, name)
+        steps = all_reduce(round, bucket.flat, add, divided(self.divisor))
+        return current().start(name, steps, self.timeout)
+
+    def _finish(self) -> None:
+        self.under_way = False
+        anywhere = None if self.unused is None else self._used_anywhere()
+        for bucket in self.buckets:
+            self._settle(bucket)
+            for i, p in enumerate(bucket.parameters):
+                if anywhere is None or p._grad is not None or anywhere[id(p)]:
+                    bucket.hand_out(i)
+        self.finished()
+
+    def _settle(self, bucket: Bucket) -> None:
+        """Wait for a bucket, and take what a hook made of it."""
+        assert bucket.work is not None
+        value = bucket.work.wait()
+        if self.comm_hook is None:
+            return
+        value = value[0] if isinstance(value, list | tuple) else value
+        if not isinstance(value, Tensor) or value.tensor_type.numel != bucket.flat.size:
+            raise RuntimeError(
+                f"a communication hook gives a future of a tensor of {bucket.flat.size} elements, "
+                f"not {getattr(value, 'tensor_type', type(value).__name__)}"
+            )
+        array = value._array("a communication hook").reshape(-1)
+        if array is not bucket.flat and not np.shares_memory(array, bucket.flat):
+            bucket.flat[:] = array
+
+    def _used_anywhere(self) -> dict[int, bool]:
+        """Of each parameter whether any rank has used it."""
+        unused = self.unused or set()
+        counts = np.array([id(p) not in unused for p in self.parameters], np.int32)
+        name = "which parameters were used"
+        steps = all_reduce(Round(self.members, name), counts, add)
+        current().start(name, steps, self.timeout).wait()
+        return {id(p): bool(count) for p, count in zip(self.parameters, counts)}
+
+    def shadow(self) -> None:
+        """Take part in what the others reduce, with nothing to add: for a rank without input."""
+        for bucket in self.buckets:
+            bucket.begin()
+            bucket.flat[:] = 0
+            bucket.waiting.clear()
+        unused, self.unused = self.unused, None if self.unused is None else {*self.names}
+        works = [self.reduced(bucket) for bucket in self.buckets]
+        if self.unused is not None:
+            self._used_anywhere()
+        for work in works:
+            work.wait()
+        self.unused = unused

@@ -1,0 +1,1 @@
+"""`torch.distributed.utils`: nothing that scripts need; the name can be imported."""
