@@ -6,6 +6,7 @@ scatter into that view's elements. Where positions repeat, the last value in row
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.limits import fitting
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make_writable
-from frontend.tensors.views import IndexedView
+from frontend.tensors.tensor import Tensor, make, make_writable
+from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, order
 from graphc.ops import movement as m
@@ -39,6 +40,11 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: numbers, slices, None and 0-d index tensors give views; other index tensors
     and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
     depends on data."""
+    kind = index.__class__
+    if kind is int or kind is slice or kind is tuple:
+        shown = None if STATE.watched else _shown_plainly(self, index, kind)
+        if shown is not None:
+            return shown
     part = IndexPart(self._sizes, index)
     x = part.view(self)
     if not part.advanced:
@@ -53,6 +59,72 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         )  # fmt: skip
         STATE.mode.show(taken, view)
     return taken
+
+
+_NUMBERS = (int, NoneType)
+
+
+def _is_basic(item: Any) -> bool:
+    """Whether NumPy's meaning of a part of an index is PyTorch's, errors aside."""
+    kind = item.__class__
+    if kind is not slice:
+        return kind is int or item is None or item is Ellipsis
+    ends = item.start.__class__ in _NUMBERS and item.stop.__class__ in _NUMBERS
+    step = item.step
+    return ends and (step is None or (step.__class__ is int and step > 0))
+
+
+def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
+    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where it is
+    recorded, has no array, or PyTorch has an error for it."""
+    if x._view is not None:
+        x._view.bring_history(x)
+    array = x._value
+    if array.__class__ is not np.ndarray or (x._requires_grad and STATE.grad_enabled):
+        return None
+    if kind is int:
+        index = (index, ...)  # of one dimension too, where NumPy gives a number for a number
+    elif kind is tuple:
+        if not all(map(_is_basic, index)):
+            return None
+        index = index if Ellipsis in index else (*index, ...)
+    elif not _is_basic(index):
+        return None
+    try:
+        shown = array[index]
+    except IndexError:
+        return None
+    result = make(shown, TensorType(x.tensor_type.dtype, shown.shape))
+    result._counter = x._counter
+    result._view = BasicView(x, index, bool(STATE.grad_enabled))
+    return result
+
+
+class BasicView(IndexedView):
+    """A view by numbers, slices, None and `...`, as NumPy takes them. What it is made of, views by
+    ops, is looked up when a history needs it."""
+
+    __slots__ = ("_index",)
+
+    def __init__(self, parent: Tensor, index: Any, tracked: bool):
+        View.__init__(self, parent, None, {}, parent._counter[0], tracked)
+        self._index = index
+        self.op = self
+
+    name = "index"
+
+    def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
+        """As of an op: what of an array is shown."""
+        return (arrays[0][self._index],)
+
+    def take(self, parent: Any) -> Tensor:
+        return IndexPart(parent._sizes, self._index).view(parent)
+
+    def put(self, parent: Any, new: Any) -> Tensor:
+        shown = self.take(parent)
+        while shown is not parent:
+            new, shown = written_back(shown._view, new), shown._view.parent
+        return new
 
 
 def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:

@@ -1,0 +1,95 @@
+"""Views by numbers, slices, None and `...` that no op makes: they are what the ops give, for
+reading, writing, histories and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from frontend.functions import index as indexing
+from frontend.functions.index import BasicView
+from frontend.functions.indices import IndexPart
+
+INDICES: tuple[Any, ...] = (
+    0, -1, slice(1, 3), slice(None), slice(None, None, 2), slice(-2, 100), slice(3, 1), None, ...,
+    (0, 1), (slice(None), -1), (..., 0), (0, ..., 1), (None, 1), (1, None, slice(2)), (2, 1, 3),
+    (slice(None), 1, slice(0, 3, 2)), (..., None), (), (1, slice(None), None, 2),
+)  # fmt: skip
+
+
+def by_ops(x: Any, index: Any) -> Any:
+    return IndexPart(x._sizes, index).view(x)
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_they_are_what_ops_give(index: Any) -> None:
+    x = torch.arange(24.0).reshape(3, 2, 4).clone()
+    shown, wanted = x[index], by_ops(x, index)
+    if index is not None and index is not ...:
+        assert isinstance(shown._view, BasicView)
+    assert shown.shape == wanted.shape and torch.equal(shown, wanted)
+    assert shown._base is x and shown._version == x._version
+    assert shown.stride() == wanted.stride() or 0 in shown.shape or 1 in shown.shape
+    if shown.numel():
+        assert shown.storage_offset() == wanted.storage_offset()
+    shown.fill_(-5.0)
+    assert torch.equal(by_ops(x, index), torch.full_like(wanted, -5.0)) and x._version > 0
+    x.zero_()
+    assert torch.equal(shown, torch.zeros_like(wanted))
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_a_change_with_a_history_goes_through_them(index: Any) -> None:
+    results = []
+    for view in (lambda x: x[index], lambda x: by_ops(x, index)):
+        x = torch.arange(24.0).reshape(3, 2, 4).clone()
+        w = torch.tensor(2.0, requires_grad=True)
+        shown, beside = view(x), x[1]
+        shown.mul_(w)
+        (x * torch.arange(24.0).reshape(3, 2, 4)).sum().backward()
+        results.append((x.detach().numpy().copy(), w.grad.item(), beside.requires_grad))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
+
+
+def test_what_is_recorded_and_what_is_refused_goes_by_ops(monkeypatch: Any) -> None:
+    x = torch.ones(3, 4, requires_grad=True)
+    row = x[1]
+    assert not isinstance(row._view, BasicView) and row.requires_grad
+    row.sum().backward()
+    assert x.grad.sum() == 4
+    with torch.no_grad():
+        assert isinstance(x[1]._view, BasicView)
+    y = torch.ones(3, 4)
+    for wrong in (3, -4, (0, 0, 0), (0, 4)):
+        with pytest.raises(IndexError, match=r"out of bounds|too many indices"):
+            y[wrong]
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        y[::-1]
+    assert y[True].shape == (1, 3, 4) and y[np.int64(1)].shape == (4,)
+    assert y[torch.tensor(1)].shape == (4,) and y[[0, 2]].shape == (2, 4)
+
+
+def test_traces_and_tensors_without_data_have_their_own() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+
+    def function(x: Any) -> Any:
+        x[0].add_(1)
+        return x[:, 1] * x[1, 2]
+
+    twin = x.clone()
+    compiled = torch.compile(function)(x)
+    assert torch.equal(compiled, function(twin)) and torch.equal(x, twin)
+    meta = torch.empty(2, 3, device="meta")[1]
+    assert meta.is_meta and meta.shape == (3,)
+
+
+def test_many_positions_are_no_keys() -> None:
+    known = indexing.STATE.prepared
+    x = torch.arange(5000.0)
+    before = len(known)
+    assert sum(x[i].item() for i in range(5000)) == 5000 * 4999 / 2
+    assert len(known) <= before + 1
