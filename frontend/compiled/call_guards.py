@@ -16,6 +16,7 @@ from frontend.tracing.guards.checks import (
     MemoryGuard,
     OffsetGuard,
 )
+from frontend.tracing.session import Session
 from frontend.tracing.sources import ArgumentSource, CapturedSource, GradSource, MemorySource
 
 
@@ -32,7 +33,9 @@ def broken(
     return texts + [g.reason() for g in of_calls if not g.holds_for(arguments)]
 
 
-def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Tensor]) -> list[Any]:
+def call_guards(
+    session: Session, graph_inputs: Sequence[Any], captured: Sequence[Tensor]
+) -> list[Any]:
     """Of a trace with these inputs and captured tensors."""
     guards: list[Any] = [
         GradGuard(session.source_of(tensor), none) for tensor, none in session.grad_guards
@@ -59,7 +62,7 @@ def call_guards(session: Any, graph_inputs: Sequence[Any], captured: Sequence[Te
 
 
 def _identities(
-    session: Any, arguments: Sequence[Any], leaves: Sequence[Any], captured: Sequence[Tensor]
+    session: Session, arguments: Sequence[Any], leaves: Sequence[Any], captured: Sequence[Tensor]
 ) -> Iterator[IdentityGuard]:
     """Which arguments are tensors that the function also reads from outside; where it may tell them
     apart by that, also of those whose values it does not read."""

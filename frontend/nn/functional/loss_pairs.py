@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import aligned, expanded
+from frontend.eager.promotion import aligned, casted, expanded, result_type
 from frontend.functions import pointwise, special
 from frontend.nn.checks import fail, require_float, scalar_name
 from frontend.nn.functional.activation import logsigmoid
@@ -22,6 +22,7 @@ from frontend.nn.functional.reduction import (
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
+from graphc.ir.types import DType
 from graphc.ops import indexing
 from graphc.ops.nn import losses
 
@@ -43,7 +44,7 @@ def mse_loss(
     the weights. Warns where shapes differ and broadcast. Raises ShapeError where they do not."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_sizes(input, target)
-    difference = input - target
+    difference = _difference(input, target)
     require_float(difference, "mse_cpu")
     return _weighted(difference * difference, input, weight, reduction)
 
@@ -70,7 +71,7 @@ def smooth_l1_loss(
     warn_of_sizes(input, target)
     if beta < 0:
         raise fail(AttributeValueError, "smooth_l1_loss does not support negative values for beta.")
-    difference = input - target
+    difference = _difference(input, target)
     if beta == 0:
         return reduced(pointwise.abs(difference), reduction)
     return reduced(_huber(difference, beta) / beta, reduction)
@@ -90,10 +91,17 @@ def huber_loss(
         raise fail(
             AttributeValueError, "huber_loss does not support non-positive values for delta."
         )
-    lost = _huber(input - target, delta)
+    lost = _huber(_difference(input, target), delta)
     # With weights the mean is over the elements here, as in PyTorch.
     scaled = _weighted(lost, input, weight, "none" if reduction == "mean" else reduction)
     return scaled.mean() if reduction == "mean" else scaled
+
+
+def _difference(input: Tensor, target: Tensor) -> Tensor:
+    """input - target in the dtype of both, of bools too."""
+    if target.dtype is DType.bool:
+        target = casted(target, result_type(input, target))
+    return input - target
 
 
 def _huber(difference: Tensor, bound: float) -> Tensor:

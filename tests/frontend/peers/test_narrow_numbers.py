@@ -32,6 +32,8 @@ CALLS = (
     f"T.inner({BOOL}, {BOOL}[0])", f"T.gradient({F32}, spacing=0)[0]", f"{BF16} * 0.1",
     f"0.3 * {BF16}", f"{BF16} / 0.3", f"{F16} * 1e5", f"{F16} / 1e6", f"T.special.entr({BF16})",
     f"T.sinc({BF16})", f"{BOOL} ** False", f"{BOOL}.pow(True)",
+    f"T.nn.functional.mse_loss({F16}, {BOOL})", f"T.nn.functional.huber_loss({F32}, {BOOL})",
+    f"T.nn.functional.smooth_l1_loss({F16}, {BOOL})",
 )  # fmt: skip
 
 REFUSED = (
