@@ -13,6 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.samples import unsampled
+
 # Tests compile what they test: kernels kept by an earlier run could hide a bug.
 os.environ["GRAPHC_CACHE"] = "off"
 # Several processes run tests side by side already.
@@ -29,6 +31,12 @@ os.environ.pop("COLUMNS", None)
 # Thousands of collected tests live through every collection of cycles: fewer collections take a
 # tenth off the time. Tests that need one call gc.collect().
 gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own, which deselects what is slow
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in unsampled(items):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

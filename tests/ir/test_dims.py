@@ -67,8 +67,13 @@ def test_comparisons_are_decided_by_bounds_or_refused() -> None:
     assert N >= 0 and M < 65 and N * M >= 0 and not N < 0 and M
     assert always_le(N, N * 1) and always_lt(N % 16, 16) and always_le(N - N % 16, N)
     assert not always_le(N, 5) and not always_lt(5, N)
-    for undecided in (lambda: N < 5, lambda: N > M, lambda: bool(N), lambda: N // (N - 3)):
-        with pytest.raises(UndecidedSizeError):
+    for undecided, words in (
+        (lambda: N < 5, "n < 5 depends on the size"),
+        (lambda: N > M, "n > m depends on the size"),
+        (lambda: bool(N), "n != 0 depends on the size"),
+        (lambda: N // (N - 3), "a division by n - 3, which may be 0 or below"),
+    ):
+        with pytest.raises(UndecidedSizeError, match=words):
             undecided()
 
 

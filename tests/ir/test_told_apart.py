@@ -28,7 +28,10 @@ def _answers(n: int, m: int) -> SizeAnswers:
 
 def test_what_bounds_leave_open_becomes_a_guard() -> None:
     answers = _answers(4, 5)
-    with answering(answers), pytest.raises(ShapeError):
+    with (
+        answering(answers),
+        pytest.raises(ShapeError, match=r"\[m, 3\] do not broadcast"),
+    ):
         broadcast_shapes((N, 3), (M, 3))
     with answering(answers):
         assert TensorType(DType.f32, (N,)) != TensorType(DType.f32, (3,))

@@ -188,8 +188,13 @@ def test_malformed_modules_raise() -> None:
 
 def test_wrong_arrays_raise() -> None:
     good = np.zeros(64, np.float32)
-    for arrays in ([good], [good, good[:32]], [good, good.astype(np.float64)], [good, good[::-1]]):
-        with pytest.raises(ArgumentError):
+    for arrays, words in (
+        ([good], "2 buffers, 1 arrays"),
+        ([good, good[:32]], "wants 64 elements of f32, the array has 32 of float32"),
+        ([good, good.astype(np.float64)], "the array has 64 of float64"),
+        ([good, good[::-1]], "is not contiguous"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
             jit.call_kernel(scale(), arrays)
 
 

@@ -238,7 +238,7 @@ def test_constants_are_rounded() -> None:
     (statement,) = b.finish(1).body
     assert isinstance(statement, Let)
     assert statement.attribute == 0.10000000149011612
-    with pytest.raises(OverflowError):
+    with pytest.raises(OverflowError, match="out of bounds for int32"):
         b.const(I32, 1 << 31)
 
 

@@ -146,7 +146,7 @@ def test_a_first_call_of_a_further_size_undoes_nothing() -> None:
 def test_an_error_of_the_user_leaves_sizes_open() -> None:
     compiled = model_of(network(), None)
     compiled(drawn(5, 6))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"cannot be multiplied \(5x7 and 6x8\)"):
         compiled(drawn(5, 7))
     for n in SIZES:
         compiled(drawn(n, 6))

@@ -81,6 +81,6 @@ def test_numbers_keep_the_sign_of_zero() -> None:
 
 
 def test_wrong_operands() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="expected a Tensor or a number, got str"):
         T([1.0]) + "a"
     assert (T([1.0]) == "a") is False

@@ -131,7 +131,7 @@ def test_a_file_that_is_none_is_an_error(tmp_path: Path) -> None:
     changed.seek(0)
     with pytest.raises(ExportError, match="no exported program"):
         torch.export.load(changed)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
         torch.export.load(tmp_path / "nowhere.pt2")
 
 

@@ -131,11 +131,13 @@ def test_whole_numbers_in_a_row_lie_between_whole_ends() -> None:
 
 def test_refusals_have_pytorchs_types() -> None:
     x = torch.ones(2, 2)
-    for error, call in {
-        ValueError: lambda: F.adaptive_avg_pool2d(x, 2), RuntimeError: lambda: torch.roll(x, ()),
-        TypeError: lambda: torch.eq(2, x), IndexError: lambda: x.scatter(2, x.long(), 1.0),
-    }.items():  # fmt: skip
-        with pytest.raises(error):
+    for error, words, call in (
+        (ValueError, "Expected 3D or 4D tensor", lambda: F.adaptive_avg_pool2d(x, 2)),
+        (RuntimeError, "`shifts` required", lambda: torch.roll(x, ())),
+        (TypeError, "must be Tensor, not int", lambda: torch.eq(2, x)),
+        (IndexError, "but got 2", lambda: x.scatter(2, x.long(), 1.0)),
+    ):
+        with pytest.raises(error, match=words):
             call()
     with pytest.raises(RuntimeError, match="single memory location"):
         torch.add(x, x, out=torch.ones(1).expand(2, 2))

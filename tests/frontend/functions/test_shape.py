@@ -162,8 +162,12 @@ def test_what_does_not_fit(call: Callable[..., Any], message: str) -> None:
 
 def test_types_of_other_errors() -> None:
     x = torch.zeros(2)
-    for call, kind in ((lambda: torch.cat([]), ValueError), (lambda: torch.cat(x), TypeError),
-                       (lambda: torch.cat([x, 3]), TypeError), (lambda: x.unsqueeze(3), IndexError),
-                       (lambda: torch.numel(3), TypeError)):  # fmt: skip
-        with pytest.raises(kind):
+    for call, kind, words in (
+        (lambda: torch.cat([]), ValueError, "expected a non-empty list of Tensors"),
+        (lambda: torch.cat(x), TypeError, "must be tuple of Tensors, not Tensor"),
+        (lambda: torch.cat([x, 3]), TypeError, "expected Tensor as element 1 in argument 0"),
+        (lambda: x.unsqueeze(3), IndexError, "but got 3"),
+        (lambda: torch.numel(3), TypeError, "must be Tensor, not int"),
+    ):
+        with pytest.raises(kind, match=words):
             call()

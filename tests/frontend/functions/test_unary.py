@@ -95,8 +95,14 @@ def test_dtypes() -> None:
     assert torch.signbit(torch.tensor([-0.0, 0.0, -1.0])).tolist() == [True, False, True]
     assert torch.square(torch.tensor([True])).dtype is torch.int64
     assert torch.sign(torch.tensor([True])).dtype is torch.bool
-    for call in (torch.abs, torch.floor, torch.neg, torch.relu, torch.positive):
-        with pytest.raises(RuntimeError):
+    for call, words in (
+        (torch.abs, "\"abs_cpu\" not implemented for 'Bool'"),
+        (torch.floor, "\"floor_cpu\" not implemented for 'Bool'"),
+        (torch.neg, "the `-` operator, on a bool tensor is not supported"),
+        (torch.relu, "Boolean inputs not supported for relu"),
+        (torch.positive, r"The `\+` operator, on a bool tensor is not supported"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
             call(torch.tensor([True]))
     with pytest.raises(TypeError, match="must be Tensor, not float"):
         torch.neg(1.0)

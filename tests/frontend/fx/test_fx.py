@@ -128,7 +128,7 @@ def test_other_values_that_are_not_there() -> None:
 
 def test_patches_are_gone_after_an_error() -> None:
     call, sine = nn.Module.__call__, math.sin
-    with pytest.raises(TraceError):
+    with pytest.raises(TraceError, match="cannot be used as inputs to control flow"):
         fx.symbolic_trace(CONTROL_FLOW["if"])
     assert nn.Module.__call__ is call and math.sin is sine
 

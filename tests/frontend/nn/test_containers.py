@@ -87,7 +87,7 @@ def test_module_dict() -> None:
     items["a"] = nn.Tanh()
     del items["d"]
     assert [(k, type(v).__name__) for k, v in items.items()] == [("b", "Linear"), ("a", "Tanh")]
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="'q'"):
         items["q"]
     items.clear()
     assert not items

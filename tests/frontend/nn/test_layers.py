@@ -76,7 +76,7 @@ def test_embedding_padding() -> None:
 def test_embedding_errors() -> None:
     with pytest.raises(IndexError, match="index out of range in self: 6 is not in"):
         nn.Embedding(6, 4)(torch.tensor([6]))
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="index out of range in self: -1 is not in"):
         nn.Embedding(6, 4)(torch.tensor([-1]))
     with pytest.raises(RuntimeError, match=r"Long, Int; but got torch.FloatTensor instead"):
         nn.Embedding(6, 4)(torch.tensor([1.0]))

@@ -123,7 +123,7 @@ def test_delete_and_missing() -> None:
     assert "scratch" not in net._non_persistent_buffers_set
     with pytest.raises(AttributeError, match="'Net' object has no attribute 'second'"):
         _ = net.second
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="'Net' object has no attribute 'second'"):
         del net.second
     with pytest.raises(
         NotImplementedError, match='Module \\[Module\\] is missing the required "forw'

@@ -171,8 +171,12 @@ def test_wrong_conversions_change_nothing() -> None:
     with pytest.raises(AssertionError, match="not compiled with CUDA"):
         net.cuda()
     assert nn.ReLU().cuda() is not None
-    for wrong in ({"dtype": torch.int64}, {"memory_format": 3}, {"other": 1}):
-        with pytest.raises(TypeError):
+    for wrong, words in (
+        ({"dtype": torch.int64}, "only accepts floating point or complex dtypes"),
+        ({"memory_format": 3}, "must be torch.memory_format, not int"),
+        ({"other": 1}, r"invalid combination of arguments - got \(other=\)"),
+    ):
+        with pytest.raises(TypeError, match=words):
             net.to(**wrong)
     with pytest.raises(TypeError, match="invalid combination of arguments"):
         net.to(torch.float64, False, 3, 4)

@@ -227,7 +227,7 @@ def test_what_the_layers_show() -> None:
     assert repr(layer) == ("LSTM(3, 4, proj_size=2, num_layers=2, bias=False, bidirectional=True)")
     assert repr(nn.RNNCell(3, 4, nonlinearity="relu")) == "RNNCell(3, 4, nonlinearity=relu)"
     assert nn.RNN(3, 4, 1, "relu").mode == "RNN_RELU"
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
         nn.RNNBase("GRU", 3, 4)(torch.zeros(1, 1, 3))
 
 

@@ -281,7 +281,7 @@ def test_a_loaded_state_is_what_the_compiled_step_goes_on_with() -> None:
 def test_an_error_inside_the_step_leaves_the_state() -> None:
     job = Job(optim.Adam, True, lr=0.05)
     before = copy.deepcopy(job.model.state_dict())
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="Target 3 is out of bounds"):
         job.step(X, Y + 1)
     for name, value in job.model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])

@@ -162,9 +162,9 @@ def test_modes_see_functions_that_take_no_tensor() -> None:
 def test_a_mode_is_left_when_it_raises() -> None:
     class Refusing(TorchFunctionMode):
         def __torch_function__(self, *_: Any) -> Any:
-            raise LookupError
+            raise LookupError("refused")
 
-    with pytest.raises(LookupError), Refusing():
+    with pytest.raises(LookupError, match="refused"), Refusing():
         torch.ones(1)
     assert torch.ones(1).tolist() == [1.0]
 

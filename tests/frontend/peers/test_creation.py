@@ -171,6 +171,6 @@ def test_read_only_memory_stays_read_only(peer: Any) -> None:
     array = np.arange(3.0)
     array.flags.writeable = False
     tensor = frontend.from_dlpack(array)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="the memory of this tensor is read-only"):
         tensor[0] = 1
     assert array[0] == 0

@@ -121,8 +121,11 @@ def test_rare_methods() -> None:
         ]
         assert x.resize_as(t.zeros(6, 4)).shape == (6, 4)
         mapped = t.zeros(2, 2).map2_(t.ones(2), t.full((2, 1), 3.0), lambda a, b, c: a + b * c - 1)
-        for refused in (lambda: x.resize(5), lambda: x[:, :1].dim_order(ambiguity_check=True)):
-            with pytest.raises(RuntimeError):
+        for refused, words in (
+            (lambda: x.resize(5), "requested resize to 5"),
+            (lambda: x[:, :1].dim_order(ambiguity_check=True), "does not have unique dim order"),
+        ):
+            with pytest.raises(RuntimeError, match=words):
                 refused()
         return shown, x.resize(4, 6).tolist(), mapped.tolist()
 

@@ -257,7 +257,7 @@ def test_an_expanded_tensor_takes_the_memory_of_its_storage() -> None:
 def test_overlapping_windows_are_read_only() -> None:
     windows = torch.load(io.BytesIO(zipped(b"\x80\x02" + tensor(0, (3, 2), (1, 1)) + b".")))
     assert windows.tolist() == [[1, 2], [2, 3], [3, 4]]
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
         windows.fill_(0)
 
 

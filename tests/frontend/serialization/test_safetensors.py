@@ -97,7 +97,7 @@ def test_an_open_file_reads_tensors_one_by_one(tmp_path: Path) -> None:
         path.write_bytes(data[:length])
         with pytest.raises(CheckpointError, match="no safetensors file"):
             files.safe_open(path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="missing"):
         files.safe_open(tmp_path / "missing")
 
 

@@ -300,6 +300,6 @@ def test_what_is_not_allowed_is_not_run(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=r"names posix\.mkdir"):
             torch.load(tmp_path / "model.pt")
         for length in (30, 200, len(whole) - 9):
-            with pytest.raises(CheckpointError):
+            with pytest.raises(CheckpointError, match=r"or is damaged|names posix\.mkdir"):
                 torch.load(io.BytesIO(whole[:length]))
     assert os.listdir(tmp_path) == ["model.pt"]

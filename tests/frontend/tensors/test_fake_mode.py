@@ -114,7 +114,7 @@ def test_operators_of_ones_own_run_what_is_registered_for_types() -> None:
         return torch.tensor(x.numpy()[::2].copy())
 
     x = torch.arange(6.0)
-    with FakeTensorMode(), pytest.raises(TypeError):
+    with FakeTensorMode(), pytest.raises(TypeError, match="meta device type tensor to numpy"):
         pairs(x.to("meta"))
 
     @pairs.register_fake

@@ -107,9 +107,16 @@ def test_indexing_by_tensors_and_masks() -> None:
     assert y[[0, 1], :, [0, 0]].shape == (2, 3)
 
 
-@pytest.mark.parametrize("index", [5, (0, 0, 0), ([0], [9])])
-def test_index_out_of_range(index: object) -> None:
-    with pytest.raises(IndexError):
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (5, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((0, 0, 0), "too many indices for tensor of dimension 2"),
+        (([0], [9]), "index 9 is out of bounds for dimension 1 with size 3"),
+    ],
+)
+def test_index_out_of_range(index: object, words: str) -> None:
+    with pytest.raises(IndexError, match=words):
         grid()[index]
 
 
@@ -136,7 +143,7 @@ def test_index_assignment() -> None:
     assert values(x) == [[5, 1, 7], [-1, 6, 8]]
     with pytest.raises(RuntimeError, match=r"expanded size of the tensor \(3\) must match"):
         x[0] = torch.ones(5)
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 0"):
         x[4] = 0
 
 

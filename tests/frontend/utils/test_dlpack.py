@@ -50,11 +50,11 @@ def test_what_cannot_be_shared() -> None:
         torch.ones(1).__dlpack__(stream=3)
     assert from_dlpack(np.ones(1, np.uint32)).dtype is torch.uint32
     assert from_dlpack(torch.tensor([1j])).tolist() == [1j]
-    with pytest.raises(BufferError):
+    with pytest.raises(BufferError, match="only supports signed/unsigned integers"):
         torch.zeros(1, dtype=torch.float8_e5m2).__dlpack__()
     frozen = np.zeros(2)
     frozen.flags.writeable = False
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="the memory of this tensor is read-only"):
         from_dlpack(frozen)[0] = 1
     assert from_dlpack(frozen, copy=True).add_(1).tolist() == [1, 1]
 

@@ -268,7 +268,7 @@ def test_an_interrupt_leaves_no_process() -> None:
     assert out == "interrupted\n" and child.returncode == 0
     assert len(workers) == 2
     for pid in workers:
-        with pytest.raises(ProcessLookupError):
+        with pytest.raises(ProcessLookupError, match="No such process"):
             os.kill(pid, 0)
 
 

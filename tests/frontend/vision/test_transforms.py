@@ -93,24 +93,48 @@ def test_a_transform_is_a_module_that_compiles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "error"),
+    ("call", "error", "words"),
     [
-        (lambda: F.resize(IMAGE, [1, 2, 3]), ValueError),
-        (lambda: F.resize(IMAGE, 4, "bilinear"), TypeError),
-        (lambda: F.rotate(IMAGE, 3, F.InterpolationMode.BICUBIC), ValueError),
-        (lambda: F.pad(IMAGE, [1, 2, 3]), ValueError),
-        (lambda: F.pad(IMAGE, 1, padding_mode="around"), ValueError),
-        (lambda: F.gaussian_blur(IMAGE, 4), ValueError),
-        (lambda: F.adjust_contrast(IMAGE, -1), ValueError),
-        (lambda: F.hflip("image"), TypeError),
-        (lambda: transforms.RandomCrop(99)(IMAGE), ValueError),
-        (lambda: transforms.ColorJitter(hue=0.7), ValueError),
-        (lambda: utils.make_grid("images"), TypeError),
-        (lambda: datasets.DatasetFolder(".", open), ValueError),
+        (
+            lambda: F.resize(IMAGE, [1, 2, 3]),
+            ValueError,
+            "Size must be an int or a 1 or 2 element sequence, not 3",
+        ),
+        (
+            lambda: F.resize(IMAGE, 4, "bilinear"),
+            TypeError,
+            "Argument interpolation should be a InterpolationMode",
+        ),
+        (
+            lambda: F.rotate(IMAGE, 3, F.InterpolationMode.BICUBIC),
+            ValueError,
+            "Interpolation mode 'bicubic' is unsupported",
+        ),
+        (lambda: F.pad(IMAGE, [1, 2, 3]), ValueError, "Padding must be 1, 2 or 4 numbers, not 3"),
+        (
+            lambda: F.pad(IMAGE, 1, padding_mode="around"),
+            ValueError,
+            "Padding mode should be one of",
+        ),
+        (
+            lambda: F.gaussian_blur(IMAGE, 4),
+            ValueError,
+            "kernel_size should have odd and positive integers",
+        ),
+        (lambda: F.adjust_contrast(IMAGE, -1), ValueError, "is not non-negative"),
+        (lambda: F.hflip("image"), TypeError, "img should be PIL Image or Tensor"),
+        (lambda: transforms.RandomCrop(99)(IMAGE), ValueError, "is larger than input image size"),
+        (lambda: transforms.ColorJitter(hue=0.7), ValueError, "hue values should be between"),
+        (lambda: utils.make_grid("images"), TypeError, "tensor or list of tensors expected"),
+        (
+            lambda: datasets.DatasetFolder(".", open),
+            ValueError,
+            "Both extensions and is_valid_file cannot be None",
+        ),
     ],
 )
-def test_what_is_refused(call: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_what_is_refused(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
         call()
 
 
@@ -151,5 +175,5 @@ def test_made_up_images_are_the_same_each_time() -> None:
     image, label = data[1]
     assert torch.equal(image, data[1][0]) and 0 <= label < 5 and image.shape == (3, 8, 8)
     assert torch.equal(torch.get_rng_state(), state) and not torch.equal(image, data[2][0])
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="index out of range: 3 of 3"):
         data[3]

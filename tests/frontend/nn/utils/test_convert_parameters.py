@@ -34,7 +34,7 @@ def test_wrong_vectors_change_nothing() -> None:
     before = net.weight.tolist()
     with pytest.raises(TypeError, match=r"expected torch.Tensor, but got: list"):
         vector_to_parameters([1.0], net.parameters())
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match=r"shape '\[2\]' is invalid for input of size 1"):
         vector_to_parameters(torch.ones(5), net.parameters())
     assert net.weight.tolist() == before
 
