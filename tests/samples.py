@@ -12,21 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Case = Mapping[str, int]
-"""Of each parameter the index of its value."""
+"""Of each parameter which of its values it has: equal numbers for the same one."""
 
 
 def sample(names: Sequence[str], cases: Sequence[Case], every: int) -> list[bool]:
     """Of each case whether it is in the sample. One in `every` is chosen by its name, so that
     another case more or less leaves the choice of the others as it is."""
-    columns = {tuple(case[parameter] for case in cases) for parameter in cases[0]}
-    values = [set[int]() for _ in columns]
+    columns = [[case[parameter] for case in cases] for parameter in cases[0]]
+    columns = [values for values in columns if len(set(values)) < len(cases)]
+    known = [set[int]() for _ in columns]
     chosen = []
-    for name, row in zip(names, zip(*columns, strict=True), strict=True):
-        new = len(columns) > 1 and any(value not in known for value, known in zip(row, values))
+    for position, name in enumerate(names):
+        row = [values[position] for values in columns]
+        new = any(value not in values for value, values in zip(row, known, strict=True))
         chosen.append(new or zlib.crc32(name.encode()) % every == 0)
         if chosen[-1]:
-            for value, known in zip(row, values):
-                known.add(value)
+            for value, values in zip(row, known, strict=True):
+                values.add(value)
     return chosen if any(chosen) else [True, *chosen[1:]]
 
 
@@ -40,6 +42,7 @@ def unsampled(items: Iterable[Any]) -> list[Any]:
     for cases in tests.values():
         (every,) = cases[0].get_closest_marker("sampled").args
         names = [case.name for case in cases]
-        chosen = sample(names, [case.callspec.indices for case in cases], every)
+        values = [{k: id(v) for k, v in case.callspec.params.items()} for case in cases]
+        chosen = sample(names, values, every)
         left += [case for case, kept in zip(cases, chosen, strict=True) if not kept]
     return left

@@ -260,6 +260,7 @@ def chosen(op: Any, dtype: DType) -> list[tuple[int, Sample]]:
     return fitting[dtype is DType.i32 :: 2]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("op", "dtype"), cases())
 def test_values(op: Any, dtype: DType | None) -> None:
     assert dtype is not None, f"{op.name} has no samples: give its declaration one"
@@ -322,6 +323,7 @@ def differentiable_cases() -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("op", "sample"), differentiable_cases())
 def test_gradients(op: Any, sample: Sample) -> None:
     import frontend

@@ -509,23 +509,28 @@ def hold_levels(graph: graphc.Graph, arrays: list[np.ndarray], same_bits: Any) -
 
 
 SETTINGS = settings(
-    max_examples=56, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=24, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
+Drawn = tuple[graphc.Graph, list[np.ndarray]]
 
 
 @SETTINGS
 @given(drawn=graphs())
-def test_text_and_passes(
-    drawn: tuple[graphc.Graph, list[np.ndarray]], same_bits: Callable[..., None]
-) -> None:
+def test_text_and_passes(drawn: Drawn, same_bits: Callable[..., None]) -> None:
     hold_text_and_passes(*drawn, same_bits)
 
 
 @SETTINGS
 @given(drawn=graphs())
-def test_all_levels_agree(
-    drawn: tuple[graphc.Graph, list[np.ndarray]], same_bits: Callable[..., None]
-) -> None:
+def test_all_levels_agree(drawn: Drawn, same_bits: Callable[..., None]) -> None:
+    hold_levels(*drawn, same_bits)
+
+
+@pytest.mark.slow
+@settings(SETTINGS, max_examples=112)
+@given(drawn=graphs())
+def test_more_graphs(drawn: Drawn, same_bits: Callable[..., None]) -> None:
+    hold_text_and_passes(*drawn, same_bits)
     hold_levels(*drawn, same_bits)
 
 
@@ -565,9 +570,18 @@ def hold_derived(joint: Joint, arrays: list[np.ndarray], same_bits: Any) -> None
     same_bits(gradients, expected[outputs:], f"backward\n{whole}\n{split.backward}")
 
 
-@settings(SETTINGS, max_examples=24)
+@settings(SETTINGS, max_examples=10)
 @given(drawn=joints())
 def test_derived_graphs(
+    drawn: tuple[Joint, list[np.ndarray]], same_bits: Callable[..., None]
+) -> None:
+    hold_derived(*drawn, same_bits)
+
+
+@pytest.mark.slow
+@settings(SETTINGS, max_examples=48)
+@given(drawn=joints())
+def test_more_derived_graphs(
     drawn: tuple[Joint, list[np.ndarray]], same_bits: Callable[..., None]
 ) -> None:
     hold_derived(*drawn, same_bits)

@@ -108,11 +108,13 @@ def test_with_the_imports_changed(name: str) -> None:
     agree(outcome(load(name, ported)), name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TRAINS)
 def test_training_is_the_same_compiled(name: str) -> None:
     agree(outcome(load(name, ported), compile=True), name)
 
 
+@pytest.mark.slow
 def test_unchanged_under_install_as() -> None:
     """All of them in one fresh process."""
     code = f"""

@@ -35,6 +35,7 @@ def test_nothing_is_found(name: str) -> None:
     assert sum(tally.ends.values()) == CASES[name]
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_every_line_of_a_trace() -> None:
     """Of what changes and puts back the tensors; `python -m tests.fuzz --every-line` has others."""
     assert interrupts.every_line("trace", False, ["tracing/session.py"]) > 50

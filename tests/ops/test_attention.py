@@ -64,6 +64,7 @@ MASKS: dict[str, Any] = {
 LEVELS = ("none", "exact", "relaxed")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
@@ -158,6 +159,7 @@ def test_a_row_that_sees_nothing_passes_no_gradient_on(mask: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("masked", [False, True], ids=["", "float mask"])
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
 def test_second_derivatives(causal: bool, masked: bool) -> None:

@@ -87,6 +87,7 @@ def plain(array: Any) -> bytes:
     return bytes(array.tobytes())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [DType.f32, DType.f64, DType.i32, DType.i64])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_keep_every_bit(seed: int, dtype: DType) -> None:

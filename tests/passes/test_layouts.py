@@ -121,6 +121,7 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     np.testing.assert_allclose(result, plain, atol=1e-5)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("rows", [2, 33])
 @pytest.mark.parametrize(("depth", "columns"), [(20, 65), (50, 24), (300, 70), (700, 129)])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

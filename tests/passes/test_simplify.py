@@ -133,18 +133,17 @@ def test_commuting_ops_commute(op: str) -> None:
 # -- rules about attributes ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("source", "middle", "end"), list(itertools.product(COMPILED, COMPILED, COMPILED))
-)
-def test_casts_keep_every_value(source: DType, middle: DType, end: DType) -> None:
+@pytest.mark.parametrize("source", COMPILED)
+def test_casts_keep_every_value(source: DType) -> None:
     x = special(source)
-    builder = GraphBuilder()
-    y = lookup("cast")(builder.input("x", TensorType.of(x)), dtype=middle)
-    graph = builder.finish(lookup("cast")(y, dtype=end))
-    simpler = dead_code(verify(simplify(graph)))
-    assert same_bits(graph, simpler, x)
-    if middle is source or source is DType.bool:
-        assert len(simpler.nodes) == (1 if end is source else 2)
+    for middle, end in itertools.product(COMPILED, COMPILED):
+        builder = GraphBuilder()
+        y = lookup("cast")(builder.input("x", TensorType.of(x)), dtype=middle)
+        graph = builder.finish(lookup("cast")(y, dtype=end))
+        simpler = dead_code(verify(simplify(graph)))
+        assert same_bits(graph, simpler, x), (middle, end)
+        if middle is source or source is DType.bool:
+            assert len(simpler.nodes) == (1 if end is source else 2), (middle, end)
 
 
 @pytest.mark.parametrize("dtype", [DType.f32, DType.f64])

@@ -222,6 +222,7 @@ def random_cut(draw: random.Random, dim: int) -> tuple[int, int, int]:
     return start, draw.randint(1, room + 1), step
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(300))
 def test_random_chains_keep_every_bit(seed: int) -> None:
     draw = random.Random(seed)

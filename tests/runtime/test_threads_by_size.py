@@ -201,7 +201,7 @@ def test_a_check_that_fails_stops_all_threads() -> None:
     executable = sized(graph, 3)
     table, at, w = drawn(graph, 64)
     at[17] = 50
-    with pytest.raises(IndexRangeError):
+    with pytest.raises(IndexRangeError, match="index 50 is out of bounds for dimension 0"):
         executable(table, at, w)
     at[17] = 49
     expected = sized(graph, 1)(table, at, w)

@@ -57,6 +57,7 @@ def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return equal | ((got != got) & (want != want))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("source", "to"), PAIRS, ids=lambda dtype: dtype.value)
 def test_native_conversions_give_the_same_bits(source: DType, to: DType) -> None:
     """With instructions for f16, and in the integer form of processors without."""

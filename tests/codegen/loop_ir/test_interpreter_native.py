@@ -113,6 +113,7 @@ SAME_TYPE = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("opcode", "dtype"), SAME_TYPE)
 def test_two_operands(opcode: str, dtype: DType) -> None:
     check_elementwise(opcode, [dtype, dtype])

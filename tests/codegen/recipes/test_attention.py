@@ -119,6 +119,7 @@ def test_any_sizes_give_the_bits_of_the_definition(
     check(drawn(heads, L, S, E, Ev, mask, dtype), causal=causal, scale=0.3)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", [(1100, 40, 9, 5), (30, 1100, 5, 9), (5, 6, 530, 540)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_sums_longer_than_a_chain_are_cut_like_those_of_products(
@@ -179,6 +180,7 @@ LAYOUTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_operands_are_read_through_index_maps(name: str, causal: bool) -> None:
@@ -208,6 +210,7 @@ def test_operands_are_read_through_index_maps(name: str, causal: bool) -> None:
 # -- what is hidden -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("operand", ["q", "k", "v", "g", "logsumexp", "delta"])
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("row", [0, 17, 69])
@@ -322,6 +325,7 @@ def test_loops_interpreted(number: int, target: str) -> None:
         assert_same(results, graphc.compile(graph, "none")(*operands))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(parts: int, native_target: Target) -> None:
     def call(kernel: KernelSpec, buffers: Arrays) -> None:
@@ -358,6 +362,7 @@ class Guarded:
             self.libc.mprotect(behind, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mask", ["", "bool", "float each"])
 @pytest.mark.parametrize("sizes", [(9, 11, 5, 6), (33, 35, 17, 19), (4, 8, 16, 8)])
 def test_nothing_beyond_a_buffer_is_touched(

@@ -305,6 +305,7 @@ EXAMPLES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_targets_give_the_same_bits(name: str) -> None:
     graph, arrays = EXAMPLES[name]()
@@ -403,6 +404,7 @@ def awkward(length: int, dtype: str) -> Array:
     return np.asarray(drawn, graphc.DType[dtype].numpy)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 5, 8, 17, 64, 100, 1000])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 @pytest.mark.parametrize("descending", [False, True])
@@ -487,6 +489,7 @@ def _moved() -> tuple[Graph, list[Array]]:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "make", [*EXAMPLES.values(), _gather, _gather_last, _windows, _moved],
     ids=lambda make: make.__name__,

@@ -53,6 +53,7 @@ def test_causal_of_any_length() -> None:
     compare(lambda *x: backward(*x, causal=True), gradient_operands((2,), N, N), sizes)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [DType.bool, DType.f32])
 @pytest.mark.parametrize("lead", [(), (N,)])
 def test_masks_of_any_length(dtype: DType, lead: tuple[Extent, ...]) -> None:

@@ -62,6 +62,7 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[Strategy, Strategy]]]
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("which", ["forward", "by x"])
 @pytest.mark.parametrize("name", CASES)
 def test_over_images(name: str, which: str) -> None:

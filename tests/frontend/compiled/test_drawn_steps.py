@@ -191,6 +191,7 @@ def difference(seed: int) -> str:
     return ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(DRAWN))
 def test_a_drawn_program_is_the_same_compiled(seed: int) -> None:
     assert not (text := difference(seed)), f"{text}\n{program(seed)}"

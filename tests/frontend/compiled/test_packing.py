@@ -114,6 +114,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_is_seen(write: str) -> None:
     w = torch.randn(6, 4)
@@ -146,6 +147,7 @@ HANDED_OUT: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("way", HANDED_OUT)
 @pytest.mark.parametrize("before", [False, True])
 def test_memory_that_was_handed_out_is_not_trusted(way: str, before: bool) -> None:
@@ -178,6 +180,7 @@ def _mapped(array: np.ndarray, path: Path) -> np.ndarray:
     return np.memmap(path, np.float32, "r+", shape=array.shape)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", TAKEN_IN)
 def test_memory_from_outside_is_not_trusted(way: str, tmp_path: Path) -> None:
     array = np.ones((6, 4), np.float32)

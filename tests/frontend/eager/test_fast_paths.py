@@ -84,6 +84,7 @@ def recorded(result: Tensor, operands: list[Tensor]) -> Any:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("backend", ["numpy", "native"])
 @pytest.mark.parametrize("kind", ["plain", "gradient", "view", "meta"])
 def test_the_unrolled_forms_do_what_apply_does(kind: str, backend: str) -> None:

@@ -121,6 +121,7 @@ def test_the_gradient_of_cumprod_beside_zeros() -> None:
         assert gradient == expected
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 100])
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted(count: int, right: bool) -> None:

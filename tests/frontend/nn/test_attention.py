@@ -43,6 +43,7 @@ def drawn(*shapes: tuple[int, ...]) -> list[Array]:
 # -- scaled_dot_product_attention -----------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_masks(
@@ -152,6 +153,7 @@ def layer_in_f64(size: int = 6, **options: Any) -> Any:
     return layer
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("masks", ATTENTION_MASKS.values(), ids=ATTENTION_MASKS)
 @pytest.mark.parametrize("name", OPTIONS)

@@ -52,6 +52,7 @@ def of_table(layer: Any) -> Any:
     return layer
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("options", EMBEDDINGS, ids=str)
 @pytest.mark.parametrize("tokens", TOKEN_ARRAYS, ids=np.shape)
@@ -89,6 +90,7 @@ def test_an_index_out_of_range_changes_nothing(mode: str) -> None:
         np.testing.assert_array_equal(layer.weight.detach().numpy(), before)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", BAG_INPUTS, ids=str)
 @pytest.mark.parametrize("options", BAGS, ids=str)
 def test_bags(options: dict[str, Any], case: BagInput, check: Any, check_gradient: Any) -> None:

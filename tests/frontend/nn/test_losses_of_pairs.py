@@ -26,6 +26,7 @@ from tests.frontend.layer_cases.losses import (
 REDUCTIONS = {"none": lambda x: x, "mean": np.mean, "sum": np.sum}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("case", LOSSES, ids=str)
@@ -37,6 +38,7 @@ def test_definitions(case: Loss, reduction: str, check: Any) -> None:
     check(torch.compile(loss)(*arguments), expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", LOSSES, ids=str)
 def test_gradients(case: Loss, check_gradient: Any) -> None:
     rest = [torch.tensor(array) for array in case.arguments[1:]]

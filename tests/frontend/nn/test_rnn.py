@@ -59,6 +59,7 @@ def states(kind: str, *shape: int) -> State:
     return tuple(normal(*shape, seed=i + 5) for i in range(2 if kind == "LSTM" else 1))
 
 
+@pytest.mark.sampled(10)
 @each_start
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @each_kind
@@ -147,6 +148,7 @@ def test_compiled_layers_agree(kind: str, check: Check) -> None:
         check(compiled, eager.numpy(), 1e-10)
 
 
+@pytest.mark.sampled(4)
 @each_kind
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_packed_sequences_are_each_alone(kind: str, lengths: list[int], check: Check) -> None:

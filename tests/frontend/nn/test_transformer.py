@@ -48,6 +48,7 @@ def tensors(masks: dict[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("masks", cases.ENCODER_MASKS.values(), ids=cases.ENCODER_MASKS)
 @pytest.mark.parametrize("options", cases.OPTIONS.values(), ids=cases.OPTIONS)
 def test_an_encoder_layer_is_its_formula(
@@ -61,6 +62,7 @@ def test_an_encoder_layer_is_its_formula(
         check(layer(torch.tensor(x), **tensors(masks), is_causal=True), expected)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("masks", cases.DECODER_MASKS.values(), ids=cases.DECODER_MASKS)
 @pytest.mark.parametrize("options", cases.OPTIONS.values(), ids=cases.OPTIONS)
 def test_a_decoder_layer_is_its_formula(

@@ -61,6 +61,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=str)
 def test_as_eager_in_one_trace(kind: Any, options: dict[str, Any]) -> None:
     eager, compiled = Job(kind, False, **options), Job(kind, True, **options)

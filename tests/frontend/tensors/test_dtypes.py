@@ -185,6 +185,7 @@ def test_questions_scripts_ask() -> None:
 # -- casts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(ORDER, ORDER)))
 def test_casts_compiled_are_casts_eager(source: torch.dtype, target: torch.dtype) -> None:
     x = torch.tensor([0.0, 1.5, -2.7, 200.3, -300.0, 70000.0]).to(source)

@@ -87,6 +87,7 @@ def test_the_same_batches_in_the_same_order(workers: int, options: dict[str, Any
     assert no_processes_left()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [
     {"shuffle": True}, {"shuffle": True, "generator": True},
     {"sampler": "weighted"}, {"batch_size": None, "shuffle": True},

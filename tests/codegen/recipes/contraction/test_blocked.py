@@ -84,6 +84,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_blocks_change_no_bit(name: str, native_target: Target) -> None:
     kernel = spec(*PRODUCTS[name])
@@ -158,6 +159,7 @@ def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> Non
     assert len(view(2).n) == axes
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("caches", [(32, 256), (32, 512), (48, 2048)])
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_drawn_products_keep_to_their_copies_at_any_cache_size(

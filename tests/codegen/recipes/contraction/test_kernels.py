@@ -212,6 +212,7 @@ def test_no_access_beside_the_buffers() -> None:
 # -- parts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(name: str) -> None:
     def in_parts(count: int) -> Callable[[KernelSpec, list[Array]], None]:

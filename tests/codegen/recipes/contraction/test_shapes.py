@@ -371,6 +371,7 @@ def test_convolutions_interpreted(target: str, x: Shape, w: Shape, geometry: Any
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("awkward", [np.inf, np.nan], ids=str)
 @pytest.mark.parametrize("operand", ["x", "w", "c"])
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def in_blocks(x: Array, combine: Any, identity: Any) -> Array:
             return parts[0]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("length", [*LENGTHS, 256, 257, 289, 4113])
 @pytest.mark.parametrize("kept", [1, 2, 5, 8, 19, 37, 130])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -146,6 +147,7 @@ def lanes_in_blocks(x: Array) -> Array:
     return in_lanes(np.ascontiguousarray(lanes.T), np.add, 0)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("outer", [2, 16, 17, 35, 290])
 @pytest.mark.parametrize("run", [(3,), (4, 4), (7, 7), (65,), (130,)])
 @pytest.mark.parametrize("kept", [1, 4, 9])
