@@ -48,9 +48,8 @@ Range = tuple[int, int | None]
 Shown = tuple[Types, Callable[[Types], Types]]
 """The types of arguments with the same elements in the same order as the graph's, and what makes of
 the types of its results those that are given."""
-_LIMIT = 4096
-_FAMILIES: Bounded[Any, Family] = Bounded(_LIMIT)
-_OF_ANY_LAYOUT: Bounded[Any, Family] = Bounded(_LIMIT)
+_FAMILIES: Bounded[Any, Family] = Bounded(4096)
+_OF_ANY_LAYOUT: Bounded[Any, Family] = Bounded(4096)
 """The latest family of each op, for operands that lie in memory in whatever way."""
 
 

@@ -118,14 +118,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, package: str):
         self.package = package
+        self._specs: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         return importlib.machinery.ModuleSpec(name, self) if _is_ours(name) else None
 
     def create_module(self, spec: Any) -> ModuleType:
         module = importlib.import_module(self.package + spec.name.removeprefix(STANDS_FOR))
-        self._spec = module.__spec__
+        self._specs[module.__name__] = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import machinery gave it the other name's
+        module.__spec__ = self._specs[
+            module.__name__
+        ]  # the import machinery gave it the other name's
