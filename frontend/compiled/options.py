@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import getattr_static
 from typing import Any
 
 from frontend.tracing.size_rules import checked_names
@@ -56,5 +57,7 @@ class Options:
 def open_sizes(function: Any, dynamic: Any) -> Any:
     """`dynamic` as it was given, or, where it was not, what a Module says of its own arguments: an
     imported model knows which of their sizes differ."""
-    own = getattr(function, "open_sizes", None) if dynamic is None else None
-    return own if isinstance(own, Mapping) else dynamic
+    if dynamic is not None:
+        return dynamic
+    own = getattr_static(function, "open_sizes", None)  # which runs no __getattr__ of the function
+    return own if isinstance(own, Mapping) else None
