@@ -100,25 +100,30 @@ def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
     return result
 
 
+class BasicIndex:
+    """What of an array numbers, slices, None and `...` select, as of an op."""
+
+    __slots__ = ("index",)
+    name = "index"
+
+    def __init__(self, index: Any):
+        self.index = index
+
+    def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
+        return (arrays[0][self.index],)
+
+
 class BasicView(IndexedView):
     """A view by numbers, slices, None and `...`, as NumPy takes them. What it is made of, views by
     ops, is looked up when a history needs it."""
 
-    __slots__ = ("_index",)
+    __slots__ = ()
 
     def __init__(self, parent: Tensor, index: Any, tracked: bool):
-        View.__init__(self, parent, None, {}, parent._counter[0], tracked)
-        self._index = index
-        self.op = self
-
-    name = "index"
-
-    def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
-        """As of an op: what of an array is shown."""
-        return (arrays[0][self._index],)
+        View.__init__(self, parent, BasicIndex(index), {}, parent._counter[0], tracked)
 
     def take(self, parent: Any) -> Tensor:
-        return IndexPart(parent._sizes, self._index).view(parent)
+        return IndexPart(parent._sizes, self.op.index).view(parent)
 
     def put(self, parent: Any, new: Any) -> Tensor:
         shown = self.take(parent)

@@ -3,6 +3,8 @@ reading, writing, histories and errors."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -93,3 +95,20 @@ def test_many_positions_are_no_keys() -> None:
     before = len(known)
     assert sum(x[i].item() for i in range(5000)) == 5000 * 4999 / 2
     assert len(known) <= before + 1
+
+
+def test_what_is_shown_lives_no_longer_than_its_views() -> None:
+    """By counts of references alone: a circle would keep the memory until the collector runs."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        x = torch.zeros(4, 5)
+        known = weakref.ref(x)
+        views = [x[1], x[1:, 2], x[..., None], x[2][1]]
+        del x
+        assert known() is not None
+        views.clear()
+        assert known() is None
+    finally:
+        if collecting:
+            gc.enable()
