@@ -61,7 +61,7 @@ class CompiledFunction:
         leaves: list[Tensor] = []
         structure = tree.flatten((arguments, keywords), leaves)
         aliases = _aliases(leaves)
-        key, distinct = signature(structure, leaves, aliases), not aliases
+        key, distinct = self._key(structure, leaves, aliases), not aliases
         for specialization in self._by_signature.get(key, ()):
             if not specialization.program.free.are_read and specialization.holds(leaves):
                 self._used(key)
@@ -77,6 +77,10 @@ class CompiledFunction:
         plain = plain and not specialization.program.free.are_read
         self._cache = InlineCache(specialization, leaves) if plain else None
         return call(leaves)
+
+    def _key(self, structure: Any, leaves: list[Tensor], aliases: tuple[int, ...]) -> Signature:
+        """The signature of a call with these arguments."""
+        return signature(structure, leaves, aliases, self.options.most_threads)
 
     def _with_free_numbers(self, key: Signature, leaves: list[Tensor]) -> Any:
         """The call, of a specialization that takes numbers as they come; None without one."""
@@ -329,7 +333,7 @@ class CompiledFunction:
         leaves: list[Tensor] = []
         arguments, keywords = self._positional(arguments, keywords)
         structure = tree.flatten((arguments, keywords), leaves)
-        key = signature(structure, leaves, _aliases(leaves))
+        key = self._key(structure, leaves, _aliases(leaves))
         serving = next((s for s in self._by_signature.get(key, ()) if s.holds(leaves)), None)
         if serving is None:
             serving = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
@@ -429,24 +433,24 @@ def compile(
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
-    `level`: "none" (one kernel per op), "exact" (same bits as any other exact run), "relaxed".
-    With `keep_grads=False` gradients a training step leaves behind are not written to `.grad`, so
-    the update can be fused with what makes them; reading `.grad` then raises. With `disable` the
-    function stays as it is. `threads`: the most threads a call may run on, None for all processors
-    this process may use; small work runs on one, and the bits are the same on any. `max_bytes`: the
-    most memory a call may take for what lies between its inputs and results; a function that needs
-    more raises MemoryLimitError at its first call and has run nothing. `saved_bytes`: the most
-    memory for what forward keeps for backward (of each `backward()`, in a training step); what does
-    not fit is computed again, to the same bits; MemoryLimitError where it cannot be. `target`: the
-    processor code is made for ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), None for
-    that of the setting GRAPHC_TARGET, the host by default. `dynamic`: None to leave those sizes of
-    arguments open that were seen to differ, so that further ones cost nothing, True to leave all
-    open from the first call on, False for code for each size alone, `{"x": {0: "batch"}}` to leave
-    axis 0 of the argument x open from the first call on (a Module may say so in `open_sizes`):
-    where a name stands twice the sizes are equal, else SizeBoundError. PyTorch's other options
-    (`mode`, `backend`, …) are accepted and have no effect; a `mode` or `backend` that is none of
-    PyTorch's warns. Raises ValueError for an unknown level and for a target this machine cannot
-    run, TypeError or ValueError for the others.
+    `level`: "none" (one kernel per op), "exact" (same bits as any other exact run), "relaxed". With
+    `keep_grads=False` gradients a training step leaves behind are not written to `.grad`, so the
+    update can be fused with what makes them; reading `.grad` then raises. With `disable` the
+    function stays as it is. `threads`: the most threads a call may run on, None for what
+    `set_num_threads` says, by default all processors this process may use; small work runs on one,
+    and the bits are the same on any. `max_bytes`: the most memory a call may take for what lies
+    between its inputs and results; a function that needs more raises MemoryLimitError at its first
+    call and has run nothing. `saved_bytes`: the most memory for what forward keeps for backward (of
+    each `backward()`, in a training step); what does not fit is computed again, to the same bits;
+    MemoryLimitError where it cannot be. `target`: the processor code is made for ("host",
+    "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"), None for that of the setting GRAPHC_TARGET,
+    the host by default. `dynamic`: None to leave those sizes of arguments open that were seen to
+    differ, so that further ones cost nothing, True to leave all open from the first call on, False
+    for code for each size alone, `{"x": {0: "batch"}}` to leave axis 0 of the argument x open from
+    the first call on (a Module may say so in `open_sizes`): where a name stands twice the sizes are
+    equal, else SizeBoundError. PyTorch's other options (`mode`, `backend`, …) are accepted and have
+    no effect; a `mode` or `backend` that is none of PyTorch's warns. Raises ValueError for an
+    unknown level and for a target this machine cannot run, TypeError or ValueError for the others.
     """
     sizes = open_sizes(function, dynamic)
     options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, sizes)

@@ -28,7 +28,7 @@ def dumped(function: Any, folder: Any) -> list[Path]:
     options = function.options
     return [
         write_dump(
-            folder, executable, options.level, threads=options.threads,
+            folder, executable, options.level, threads=options.most_threads,
             arrays=_arrays(instance.program.inputs, executable),
         )
         for instance, executable in executables

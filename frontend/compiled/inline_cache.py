@@ -9,6 +9,7 @@ from typing import Any
 from frontend.compiled.specialization import Specialization
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
+from frontend.tensors.threads import THREADS
 
 
 class InlineCache:
@@ -17,6 +18,7 @@ class InlineCache:
 
     __slots__ = (
         "autocast", "count", "default_dtype", "expected", "grad_enabled", "specialization",
+        "threads",
     )  # fmt: skip
 
     def __init__(self, specialization: Specialization, arguments: Sequence[Tensor]):
@@ -26,6 +28,7 @@ class InlineCache:
         self.grad_enabled = STATE.grad_enabled
         self.default_dtype = STATE.default_dtype
         self.autocast = STATE.autocast
+        self.threads = THREADS.asked
 
     def fits(self, arguments: Sequence[Any]) -> bool:
         """Whether a call with these arguments is one of the same specialization."""
@@ -35,6 +38,7 @@ class InlineCache:
             STATE.grad_enabled is not self.grad_enabled
             or STATE.default_dtype is not self.default_dtype
             or STATE.autocast is not self.autocast
+            or THREADS.asked != self.threads
         ):
             return False
         for argument, (kind, type, requires_grad) in zip(arguments, self.expected):

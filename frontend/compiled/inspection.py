@@ -47,7 +47,7 @@ def traced_calls(
     where the call is served by code for several sizes."""
     leaves: list[Tensor] = []
     structure = tree.flatten((arguments, keywords), leaves)
-    how = CallOptions(options.level, options.threads, options.target, options.max_bytes)
+    how = CallOptions(options.level, options.most_threads, options.target, options.max_bytes)
     optimizers = OptimizerStates()
     with optimizers:
         opened = None if sized is None else sized.arguments

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import getattr_static
 from typing import Any
 
+from frontend.tensors.threads import THREADS
 from frontend.tracing.size_rules import checked_names
 from graphc.runtime.processors import checked_threads
 from graphc.system import IMPORTING
@@ -52,6 +53,12 @@ class Options:
             from graphc.codegen.target import running  # loads LLVM
 
         running(self.target)
+
+    @property
+    def most_threads(self) -> int | None:
+        """The most threads a call may run on: those asked for here, or else by `set_num_threads`;
+        None for all processors this process may use."""
+        return self.threads or THREADS.asked
 
 
 def open_sizes(function: Any, dynamic: Any) -> Any:

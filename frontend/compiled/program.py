@@ -47,7 +47,7 @@ def compile_graph(graph: Graph, options: Options, example: Mapping[str, int] | N
     sized: dict[str, Any] = {"example": example} if example else {}
     compile = options.compiler or graphc.compile
     return compile(
-        graph, options.level, target=options.target, threads=options.threads,
+        graph, options.level, target=options.target, threads=options.most_threads,
         max_bytes=options.max_bytes, **sized,
     )  # fmt: skip
 

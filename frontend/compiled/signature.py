@@ -30,10 +30,14 @@ class Signature(NamedTuple):
     grad_enabled: bool | None
     default_dtype: Any
     autocast: Any
+    threads: int | None
 
 
-def signature(structure: Any, leaves: Sequence[Tensor], aliases: tuple[int, ...]) -> Signature:
-    """The signature of a call with these tensors in this structure, in this thread."""
+def signature(
+    structure: Any, leaves: Sequence[Tensor], aliases: tuple[int, ...], threads: int | None
+) -> Signature:
+    """The signature of a call with these tensors in this structure, in this thread, that may run on
+    at most so many."""
     return Signature(
         structure,
         tuple([leaf.tensor_type for leaf in leaves]),
@@ -43,6 +47,7 @@ def signature(structure: Any, leaves: Sequence[Tensor], aliases: tuple[int, ...]
         STATE.grad_enabled,
         STATE.default_dtype,
         STATE.autocast,
+        threads,
     )
 
 
@@ -83,7 +88,7 @@ def _changed(old: Signature, new: Signature, parameters: Mapping[str, Any]) -> I
             yield f"argument {name}: {_shown(was)} became {_shown(now)}"
     if old.aliases != new.aliases:
         yield "which arguments are the same tensor changed"
-    for what in ("grad_enabled", "default_dtype", "autocast"):
+    for what in ("grad_enabled", "default_dtype", "autocast", "threads"):
         was, now = getattr(old, what), getattr(new, what)
         if was != now:
             yield f"{what}: {_plain(was)} became {_plain(now)}"
@@ -129,4 +134,4 @@ def _shown(part: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    return {True: "on", False: "off", None: "none"}.get(value, str(value))
+    return {"True": "on", "False": "off", "None": "none"}.get(str(value), str(value))

@@ -1,5 +1,5 @@
-"""Names of PyTorch that are about where and how it runs. Here there is one thread and one place,
-and every result is the same bits each time, so most of them only remember what they were told."""
+"""Names of PyTorch that are about where and how it runs. Here there is one place, and every result
+is the same bits each time, so most of them only remember what they were told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from frontend.tensors.dtypes import device, place_of
 from frontend.tensors.state import STATE, swap_devices
+from frontend.tensors.threads import check_threads, get_num_threads, set_num_threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "e", "get_default_device",
@@ -26,31 +27,14 @@ _MODES = ("default", "warn", "error")
 _matmul_precision = ["highest"]
 
 
-def get_num_threads() -> int:
-    """1: ops and compiled functions run on the thread that calls them."""
-    return 1
-
-
-def set_num_threads(int: Any) -> None:
-    """Changes nothing: see `get_num_threads`. Raises RuntimeError for what is no positive int."""
-    _check_threads("set_num_threads", int)
-
-
 def get_num_interop_threads() -> int:
-    """1: see `get_num_threads`."""
+    """1: no two operations run side by side but inside a call of a compiled function."""
     return 1
 
 
 def set_num_interop_threads(int: Any) -> None:
-    """Changes nothing: see `get_num_threads`."""
-    _check_threads("set_num_interop_threads", int)
-
-
-def _check_threads(name: str, count: Any) -> None:
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
-    if count < 1:
-        raise RuntimeError(f"{name} expects a positive integer")
+    """Changes nothing: see `get_num_interop_threads`."""
+    check_threads("set_num_interop_threads", int)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -13,6 +13,7 @@ Of a thread:
 Of the process, since PyTorch has it so:
 - `tensors.generator.default_generator`: the stream of `manual_seed`
 - `tensors.printing._current`: `set_printoptions`
+- `tensors.threads.THREADS`: `set_num_threads`
 - `nn.modules.global_hooks.GLOBAL`: hooks of all Modules
 - `nn.modules.global_hooks.PARAMETER_HOOKS`: of registering parameters,
 - `nn.modules.global_hooks.BUFFER_HOOKS`: buffers
