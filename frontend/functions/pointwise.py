@@ -24,6 +24,7 @@ from frontend.eager.promotion import (
     no_bool_subtract,
     result_type,
 )
+from frontend.eager.uncompiled import meaning
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.logic import (
     bitwise_and,
@@ -62,7 +63,7 @@ from frontend.tensors.sizes import is_open, known
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 
 __all__ = [
@@ -358,6 +359,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         low, high = (x if x is None else x.int() for x in (min, max))
         return stored(clamp(input.int(), low, high).bool(), out)
     _no_bool(kind, "clamp_cpu")
+    if not kind.is_computed:
+        meaning(e.clamp, (TensorType(kind, ()),))  # a dtype without it is refused before a bound is
     for bound in present:
         fitting(bound, kind)
     least, greatest = limits(kind)
