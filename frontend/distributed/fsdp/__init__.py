@@ -5,8 +5,10 @@ from frontend.namespace.absent import absent_names
 globals().update(
     absent_names(
         "distributed.fsdp",
-        "CPUOffload FullStateDictConfig FullyShardedDataParallel MixedPrecision ShardingStrategy "
-        "StateDictType BackwardPrefetch fully_shard",
+        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
+        "FullStateDictConfig FullyShardedDataParallel LocalStateDictConfig MixedPrecision "
+        "MixedPrecisionPolicy OffloadPolicy ShardedStateDictConfig ShardingStrategy StateDictType "
+        "UnshardHandle fully_shard register_fsdp_forward_method",
         "each rank holds all parameters: DistributedDataParallel trains data parallel, and "
         "ZeroRedundancyOptimizer keeps the optimizer's state in shares",
     )

@@ -1,0 +1,16 @@
+"""`torch.distributed.tensor`: tensors divided over devices. There are none: no tensor is one."""
+
+from frontend.distributed import device_mesh
+from frontend.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from frontend.namespace.absent import absent_names
+
+__all__ = ["Partial", "Placement", "Replicate", "Shard"]
+
+globals().update({name: getattr(device_mesh, name) for name in ("DeviceMesh", "init_device_mesh")})
+globals().update(
+    absent_names(
+        "distributed.tensor",
+        "DTensor distribute_module distribute_tensor",
+        "every process holds whole tensors; DistributedDataParallel trains data parallel",
+    )
+)
