@@ -73,12 +73,17 @@ class BytecodeScan:
 def scan_bytecode(code: CodeType) -> BytecodeScan:
     """What a code object reads by name."""
     scan = BytecodeScan()
-    _collect(code, scan, scan.first)
+    _collect(code, scan, scan.first, frozenset())
     return scan
 
 
-def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
-    walk = _Walk(code, scan, first)
+def _collect(
+    code: CodeType, scan: BytecodeScan, first: set[Path], captured: frozenset[str]
+) -> None:
+    """`captured`: local variables of the functions around this one, up to the outermost: theirs are
+    no closure variables of that one."""
+    captured = captured.intersection(code.co_freevars).union(code.co_cellvars)
+    walk = _Walk(code, scan, first, captured)
     for instruction in dis.get_instructions(code):
         walk.step(instruction)
     walk.end()
@@ -94,15 +99,18 @@ def _collect(code: CodeType, scan: BytecodeScan, first: set[Path]) -> None:
         _note_types(code, scan)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _collect(constant, scan, scan.loose)
+            _collect(constant, scan, scan.loose, captured)
 
 
 class _Walk:
     """What stands on top of the stack, as far as it is known: the attribute `path` of what `paths`
     belong to."""
 
-    def __init__(self, code: CodeType, scan: BytecodeScan, first: set[Path]):
+    def __init__(
+        self, code: CodeType, scan: BytecodeScan, first: set[Path], captured: frozenset[str]
+    ):
         self.scan = scan
+        self.captured = captured
         self.first = first
         self.argument = code.co_varnames[0] if code.co_argcount else None
         self.paths = scan.loose
@@ -135,7 +143,8 @@ class _Walk:
             if what in _BY_NAME or what in _AS_ATTRIBUTE:
                 self.applied = what
         elif name in _CELL and what != self.argument:
-            self.start(self.scan.cells.setdefault(what, set()))
+            is_local = what in self.captured
+            self.start(self.scan.loose if is_local else self.scan.cells.setdefault(what, set()))
         elif name == "LOAD_CONST":
             self.load_constant(what)
         elif name in _CALL:

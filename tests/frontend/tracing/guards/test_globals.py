@@ -333,6 +333,37 @@ def test_the_bytecode_scan() -> None:
     assert ("c", "d") in reads.first and ("e",) in reads.loose
 
 
+def test_the_bytecode_scan_tells_captured_locals_from_closure_variables() -> None:
+    outside = SimpleNamespace(a=1)
+
+    def function(x: Any) -> Any:
+        y = x.b
+
+        def inner(outside: Any) -> Any:
+            return [outside.e, y.c, (lambda: outside.f)()]
+
+        return inner, y.d, outside.a
+
+    reads = scan_bytecode(function.__code__)
+    assert reads.cells.keys() == {"outside"}
+    assert ("a",) in reads.cells["outside"] and not {("e",), ("f",)} & reads.cells["outside"]
+    assert {("c",), ("d",), ("e",), ("f",)} <= reads.loose
+
+
+def test_methods_of_locals_that_inner_functions_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    @torch.compile
+    def function(x: Any) -> Any:
+        y = x * 2
+        z = sum([y * v for v in (1.0, 2.0)], y)
+        return y.sigmoid() + (lambda: z.tanh())()
+
+    function(ONE)
+    monkeypatch.setattr(torch.Tensor, "sigmoid", lambda x: x * 5)
+    assert function(ONE).tolist() == pytest.approx([11.0, 11.0], abs=1e-4)
+    monkeypatch.setattr(torch.Tensor, "tanh", lambda x: x * 0)
+    assert function(ONE).tolist() == [10.0, 10.0]
+
+
 def test_items_of_large_containers_count_and_of_huge_ones_their_number() -> None:
     large, huge = {i: 1.0 for i in range(3000)}, [1.0] * 70_000
     compiled = torch.compile(lambda x: x * large[5])
