@@ -11,53 +11,23 @@ how a script gets here. The folders, each built on those behind it: what else Py
 (nn, optim, utils, …), compiled, functions, tracing, eager, tensors; namespace puts it all together.
 """
 
-# ruff: noqa: F401, F403 (what is public says each module in its __all__)
+# ruff: noqa: F401, F403 (what is public is said where it stands)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frontend import autograd, nn, optim, utils
-from frontend.namespace import methods as _methods  # before the families: it names their functions
-from graphc.system import import_module
-
-# isort: split
 from frontend.compiled.compiler import compile
 from frontend.compiled.freezing import *
 from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
 from frontend.eager.promotion import can_cast, promote_types, result_type
-from frontend.functions.complex_numbers import *
-from frontend.functions.control import *
-from frontend.functions.creation import *
-from frontend.functions.distances import *
-from frontend.functions.einsum import *
-from frontend.functions.index import *
-from frontend.functions.layout import *
-from frontend.functions.linalg import *
-from frontend.functions.logic import *
-from frontend.functions.masks import *
-from frontend.functions.matrix import *
-from frontend.functions.norms import *
-from frontend.functions.order import *
-from frontend.functions.order_statistics import *
-from frontend.functions.pointwise import *
-from frontend.functions.random import *
-from frontend.functions.rearrange import *
-from frontend.functions.reduce import *
-from frontend.functions.repeating import *
-from frontend.functions.sampling import *
-from frontend.functions.scatter import *
-from frontend.functions.select import *
-from frontend.functions.shape import *
-from frontend.functions.special import *
-from frontend.functions.statistics import *
-from frontend.functions.tensor_types import *
-from frontend.functions.top_level import *
-from frontend.functions.unary import *
-from frontend.nn.functional.top_level_layers import *
-from frontend.nn.functional.top_level_spatial import *
+from frontend.functions import declarations as _declarations
+from frontend.namespace import methods as _methods
+from frontend.namespace.lazy_names import LAZY as _LATE
 from frontend.tensors.dtypes import *
+from frontend.tensors.generator import Generator, default_generator
 from frontend.tensors.limits import *
 from frontend.tensors.state import (
     enable_grad,
@@ -71,6 +41,12 @@ from frontend.tensors.state import (
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.tracer import tap
 from frontend.version import __version__
+from graphc.system import import_module
+
+if TYPE_CHECKING:
+    from frontend.namespace.torch_names import *
+
+globals().update(_declarations.namespace("torch"), **_methods.in_place_functions())
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
@@ -102,7 +78,6 @@ _LAZY = {
         "frontend.amp.autocast_mode",
     ),
     "_assert": "frontend.overrides.checks",
-    "_grouped_mm": "frontend.nn.functional.grouped",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",
     "from_dlpack": "frontend.utils.dlpack",
@@ -113,50 +88,7 @@ _LAZY = {
     "to_dlpack": "frontend.utils.dlpack",
     "vmap": "frontend.func",
 }  # fmt: skip
-# The same, by module.
-_LATE = {
-    "frontend.functions.copies": (
-        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
-        "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
-        "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy"
-    ),
-    "frontend.nn.functional.native_layers": (
-        "affine_grid_generator embedding_bag embedding_renorm_ grid_sampler grid_sampler_2d "
-        "grid_sampler_3d native_batch_norm native_dropout native_group_norm native_layer_norm "
-        "native_norm"
-    ),
-    "frontend.functions.differences": (
-        "corrcoef cov cumulative_trapezoid diff gradient trapezoid trapz"
-    ),
-    "frontend.functions.drawn_numbers": "binomial poisson",
-    "frontend.functions.histograms": "histogram histogramdd",
-    "frontend.functions.number_functions": ("frexp gcd hash_tensor lcm nextafter unravel_index"),
-    "frontend.functions.questions": (
-        "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
-        "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static renorm"
-    ),
-    "frontend.functions.memory": "resize_as_",
-    "frontend.nn.recurrent_functions": (
-        "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
-    ),
-    "frontend.nn.functional.short_time": "istft stft",
-    "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
-    "frontend.functions.windows": (
-        "bartlett_window blackman_window hamming_window hann_window kaiser_window"
-    ),
-    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
-    "frontend.functions.linear_algebra.factorizations": (
-        "cholesky_inverse cholesky_solve geqrf lu_unpack ormqr"
-    ),
-    "frontend.functions.linear_algebra.functions_of_matrices": (
-        "matrix_exp pca_lowrank svd_lowrank vander"
-    ),
-    "frontend.functions.linear_algebra.former": (
-        "cholesky eig frobenius_norm inverse lstsq lu lu_solve matrix_rank nuclear_norm orgqr "
-        "pinverse qr solve svd symeig triangular_solve"
-    ),
-}
-_LAZY |= {name: module for module, names in _LATE.items() for name in names.split()}
+_DECLARED = {name: module for module, kinds in _LATE.items() for name in kinds["torch"].split()}
 
 _MODULES = (
     "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_tensor", "_utils",
@@ -173,6 +105,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"frontend.{name}")
     if name.startswith("_foreach_"):
         return getattr(import_module("frontend.functions.foreach"), name)
+    if name in _DECLARED:
+        return _declarations.late_function(_DECLARED[name], name)
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'frontend' has no attribute {name!r}")
@@ -196,4 +130,4 @@ def is_floating_point(input: Tensor) -> bool:  # type: ignore[valid-type]
     return input.is_floating_point()
 
 
-del _methods
+del TYPE_CHECKING, _methods

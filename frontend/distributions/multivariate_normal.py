@@ -9,8 +9,8 @@ from typing import Any
 from frontend import linalg
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
-from frontend.functions.creation import eye
 from frontend.functions.random import normal_numbers
+from frontend.functions.ranges import eye
 from frontend.functions.shape import expand
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor

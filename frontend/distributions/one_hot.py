@@ -8,8 +8,7 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.distribution import Distribution
-from frontend.functions.creation import eye
-from frontend.functions.ranges import arange
+from frontend.functions.ranges import arange, eye
 from frontend.tensors.tensor import Tensor
 
 

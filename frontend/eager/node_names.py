@@ -1,14 +1,14 @@
 """What PyTorch calls the nodes of the tape: `AddBackward0`.
 
 A node is an op that ran; where PyTorch has several for one, types and attributes tell which. Public
-functions that are made of several ops here, and of one there, name theirs by `name_nodes`.
+functions that are made of several ops here, and of one there, declare a name
+(`public(node=…)`), and are wrapped in `naming`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 _PLAIN = {
@@ -95,48 +95,8 @@ _CHOSEN: dict[str, Callable[[Any], str]] = {
 }
 
 
-_FUNCTIONS = {
-    "addbmm": "Addbmm", "addcdiv": "Addcdiv", "addcmul": "Addcmul", "addmm": "Addmm",
-    "addmv": "Addmv", "addr": "Addr", "amax": "Amax", "amin": "Amin", "baddbmm": "Baddbmm",
-    "binary_cross_entropy": "BinaryCrossEntropy",
-    "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogits", "block_diag": "BlockDiag",
-    "cdist": "Cdist", "celu": "Celu", "chunk": "Split", "clamp_max": "ClampMax",
-    "clamp_min": "ClampMin", "cross": "LinalgCross", "cummax": "Cummax", "cummin": "Cummin",
-    "deg2rad": "Deg2Rad", "dist": "Dist", "dot": "Dot", "embedding_bag": "EmbeddingBag",
-    "flip": "Flip", "fliplr": "Flip", "flipud": "Flip", "fmax": "Fmax", "fmin": "Fmin",
-    "fold": "Col2Im", "frac": "Frac", "glu": "Glu", "huber_loss": "HuberLoss",
-    "index_copy": "IndexCopy", "index_fill": "IndexFill", "index_select": "IndexSelect",
-    "kthvalue": "Kthvalue", "masked_fill": "MaskedFill", "masked_scatter": "MaskedScatter",
-    "masked_select": "MaskedSelect", "mode": "Mode", "mse_loss": "MseLoss",
-    "multi_margin_loss": "MultiMarginLoss", "multilabel_margin_loss": "MultilabelMarginLoss",
-    "mv": "Mv", "nan_to_num": "NanToNum", "nanmedian": "Nanmedian", "nansum": "Nansum",
-    "nll_loss": "NllLoss", "pdist": "Pdist", "pixel_shuffle": "PixelShuffle",
-    "float_power": "Pow", "pow": "Pow", "lerp": "Lerp", "normal": "NormalBackward1",
-    "rad2deg": "Rad2Deg", "reciprocal": "Reciprocal", "repeat": "Repeat", "roll": "Roll",
-    "rot90": "Rot90", "rrelu": "RreluWithNoise", "rsub": "RsubBackward1", "sgn": "Sgn",
-    "sinc": "Sinc", "smooth_l1_loss": "SmoothL1Loss", "soft_margin_loss": "SoftMarginLoss",
-    "sort": "Sort", "split": "Split", "square": "Pow", "std_mean": "StdMean",
-    "swapaxes": "Transpose", "swapdims": "Transpose", "t": "T", "take": "Take",
-    "threshold": "Threshold", "tile": "Repeat", "topk": "Topk", "trace": "Trace",
-    "transpose": "Transpose", "tril": "Tril", "triu": "Triu", "unbind": "Unbind",
-    "unfold": "Unfold", "var_mean": "VarMean",
-}  # fmt: skip
-"""By public function. Where there is none, a node has the name of the op that made the result."""
-_ALONG = {"max": "MaxBackward0", "median": "MedianBackward1", "min": "MinBackward0"}
-"""The same, of functions with two results where they are given a dimension."""
-
-
-def name_nodes(module: Any) -> None:
-    """Have the functions of a module name the nodes of their results."""
-    for name, function in list(vars(module).items()):
-        label = _FUNCTIONS.get(name)
-        if isinstance(function, FunctionType) and (label or name in _ALONG):
-            setattr(module, name, _naming(function, label, _ALONG.get(name, label)))
-
-
-def _naming(function: Any, label: str | None, along: str | None) -> Any:
-    if hasattr(function, "_names_nodes"):
-        return function
+def naming(function: Any, label: str | None, along: str | None) -> Any:
+    """`function`, whose results' nodes have a name: `label`, or `along` where there are several."""
 
     @functools.wraps(function)
     def naming(*arguments: Any, **keywords: Any) -> Any:
@@ -148,7 +108,6 @@ def _naming(function: Any, label: str | None, along: str | None) -> Any:
             _name(result, _OF_TENSORS.get((label, _tensors(arguments)), label), arguments)
         return result
 
-    naming._names_nodes = True  # type: ignore[attr-defined]
     return naming
 
 

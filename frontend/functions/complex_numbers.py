@@ -18,20 +18,13 @@ from frontend.eager.promotion import common_shape, expanded, floating
 from frontend.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from frontend.eager.uncompiled import Uncompiled
 from frontend.functions.arguments import need_tensors, stored, stored_exactly
+from frontend.functions.declarations import public
 from frontend.functions.logic import eq
 from frontend.functions.pointwise import where
 from frontend.functions.unary import cos, sin
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
-
-__all__ = [
-    "angle", "complex", "conj", "conj_physical", "imag", "is_complex", "is_conj", "is_neg",
-    "isreal", "polar", "real", "resolve_conj", "resolve_neg", "view_as_complex",
-    "view_as_complex_copy", "view_as_real", "view_as_real_copy",
-]  # fmt: skip
-METHODS = "angle conj conj_physical is_conj is_neg isreal resolve_conj resolve_neg cfloat cdouble"
-IN_PLACE = "conj_physical"
 
 
 def _applied(op: Uncompiled, *operands: Tensor) -> Tensor:
@@ -42,12 +35,14 @@ def _applied(op: Uncompiled, *operands: Tensor) -> Tensor:
 # -- parts ---------------------------------------------------------------------------------------
 
 
+@public()
 def real(input: Tensor) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
     need_tensors("real", input=input)
     return _applied(uncompiled.REAL, input) if input.is_complex() else input
 
 
+@public()
 def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view. Raises RuntimeError for a real tensor."""
     need_tensors("imag", input=input)
@@ -56,6 +51,7 @@ def imag(input: Tensor) -> Tensor:
     return _applied(uncompiled.IMAG, input)
 
 
+@public()
 def view_as_real(input: Tensor) -> Tensor:
     """[…] complex as […, 2] real, in the same memory. Raises RuntimeError for a real tensor."""
     need_tensors("view_as_real", input=input)
@@ -64,6 +60,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return _applied(VIEW_AS_REAL, input)
 
 
+@public()
 def view_as_complex(input: Tensor) -> Tensor:
     """[…, 2] real as […] complex, in the same memory. Raises RuntimeError for another dtype, or
     where pairs do not lie side by side."""
@@ -85,11 +82,13 @@ def view_as_complex(input: Tensor) -> Tensor:
     return _applied(VIEW_AS_COMPLEX, input)
 
 
+@public()
 def view_as_real_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """`view_as_real`, in memory of its own."""
     return stored(view_as_real(input).clone(), out)
 
 
+@public()
 def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor:
     """`view_as_complex`, in memory of its own."""
     return stored(view_as_complex(input).clone(), out)
@@ -113,12 +112,14 @@ def _parts(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
     return expanded(first, shape), expanded(second, shape)
 
 
+@public()
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     """real + imag · i, of two tensors of float32 or of float64."""
     need_tensors("complex", real=real, imag=imag)
     return stored_exactly(_applied(uncompiled.COMPLEX, *_parts("complex", real, imag)), out)
 
 
+@public()
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """abs · (cos(angle) + sin(angle) · i), of two tensors of float32 or of float64."""
     need_tensors("polar", abs=abs, angle=angle)
@@ -129,17 +130,20 @@ def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
 # -- functions -----------------------------------------------------------------------------------
 
 
+@public(method=True)
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate; a real tensor itself."""
     need_tensors("conj", input=input)
     return _applied(uncompiled.CONJ, input) if input.is_complex() else input
 
 
+@public(method=True, in_place="torch")
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
     """The complex conjugate."""
     return stored(conj(input), out)
 
 
+@public(method=True)
 def angle(input: Tensor, *, out: Any = None) -> Tensor:
     """The angle in radians: of a negative real number π, of others 0, of NaN NaN."""
     need_tensors("angle", input=input)
@@ -150,17 +154,20 @@ def angle(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(where(x != x, x, angles), out)
 
 
+@public(method=True)
 def isreal(input: Tensor) -> Tensor:
     """Whether the imaginary part is 0, elementwise."""
     need_tensors("isreal", input=input)
     return eq(imag(input), 0) if input.is_complex() else eq(input, input).fill_(True)
 
 
+@public()
 def is_complex(input: Tensor) -> builtins.bool:
     """Whether the dtype is complex."""
     return input.is_complex()
 
 
+@public(method=True)
 def is_conj(input: Tensor) -> builtins.bool:
     """False: a conjugate is computed at once."""
     need_tensors("is_conj", input=input)
@@ -170,6 +177,7 @@ def is_conj(input: Tensor) -> builtins.bool:
 is_neg = is_conj
 
 
+@public(method=True)
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself: a conjugate is computed at once."""
     need_tensors("resolve_conj", input=input)
@@ -179,11 +187,13 @@ def resolve_conj(input: Tensor) -> Tensor:
 resolve_neg = resolve_conj
 
 
+@public(at="", method=True)
 def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in complex64; itself where it is."""
     return self.to(DType.c64)
 
 
+@public(at="", method=True)
 def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in complex128; itself where it is."""
     return self.to(DType.c128)

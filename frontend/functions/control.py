@@ -15,6 +15,7 @@ from typing import Any
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.non_differentiable import mark_non_differentiable
+from frontend.functions.declarations import public
 from frontend.functions.shape import movedim, stack
 from frontend.tensors.fake_mode import types_alone
 from frontend.tensors.state import STATE, no_grad
@@ -32,9 +33,6 @@ from frontend.tracing.bodies import (
 from graphc.errors import DTypeError, GradientError, ShapeError, TraceError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import control
-
-__all__ = ["cond", "scan", "while_loop"]
-METHODS = ""
 
 
 def _applied(op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any]) -> Any:
@@ -92,6 +90,7 @@ def _kinds(structure: Any) -> set[str]:
 # -- cond ----------------------------------------------------------------------------------------
 
 
+@public()
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
 ) -> Any:
@@ -160,6 +159,7 @@ def _same_results(
 # -- while_loop ----------------------------------------------------------------------------------
 
 
+@public()
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
 ) -> tuple[Any, ...]:
@@ -259,6 +259,7 @@ def _tested(cond_fn: Callable[..., Any]) -> Callable[..., Tensor]:
 # -- scan ----------------------------------------------------------------------------------------
 
 
+@public()
 def scan(
     combine_fn: Callable[..., Any], init: Any, xs: Any = None, *, dim: int = 0,
     reverse: bool = False, length: int | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 
 from frontend.eager.host_ops import eager_only
 from frontend.eager.promotion import casted
+from frontend.functions.declarations import public
 from frontend.functions.places import moved
 from frontend.tensors.dtypes import CPU, as_dtype, memory_format, place_of
 from frontend.tensors.epoch import changed
@@ -16,17 +17,12 @@ from frontend.tensors.memory_tracking import expose, whole_array
 from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import DType
 
-__all__: list[str] = []
-METHODS = (
-    "to type_as cpu cuda float double half bfloat16 byte char short int long bool is_signed "
-    "get_device is_pinned pin_memory is_shared share_memory_ is_inference"
-)
-
 _OTHER = ("other", "non_blocking", "copy")
 _DTYPE = ("dtype", "non_blocking", "copy")
 _DEVICE = ("device", "dtype", "non_blocking", "copy")
 
 
+@public(at="", method=True)
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The tensor in another dtype: `to(dtype, non_blocking, copy)`, `to(device, dtype,
     non_blocking, copy)`, `to(other, non_blocking, copy)`; each takes `memory_format=` too. The
@@ -80,6 +76,7 @@ def check_format(wanted: Any, input: Tensor) -> None:
         raise RuntimeError(f"required rank {rank} tensor to use {name} format")
 
 
+@public(at="", method=True)
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype of `other`."""
     return casted(self, other.dtype)
@@ -92,7 +89,7 @@ def _cast_method(name: str, dtype: DType) -> Any:
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor in {dtype}; itself where it is."
-    return method
+    return public(at="", method=True)(method)
 
 
 float, double = _cast_method("float", DType.f32), _cast_method("double", DType.f64)
@@ -105,12 +102,14 @@ long, bool = _cast_method("long", DType.i64), _cast_method("bool", DType.bool)
 # -- places --------------------------------------------------------------------------------------
 
 
+@public(at="", method=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself. Raises NotImplementedError where it is on meta."""
     check_format(memory_format, self)
     return moved(self, CPU)
 
 
+@public(at="", method=True)
 def cuda(
     self: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None
 ) -> Tensor:
@@ -118,21 +117,25 @@ def cuda(
     raise AssertionError("Torch not compiled with CUDA enabled")
 
 
+@public(at="", method=True)
 def get_device(self: Tensor) -> builtins.int:
     """The number of the tensor's CUDA device: -1 on the CPU."""
     return -1
 
 
+@public(at="", method=True)
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """Raises RuntimeError: memory is pinned for an accelerator, and there is none."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
+@public(at="", method=True)
 def is_pinned(self: Tensor, device: Any = None) -> builtins.bool:
     """False: see `pin_memory`."""
     return False
 
 
+@public(at="", method=True)
 def share_memory_(self: Tensor) -> Tensor:
     """Move the tensor to memory that other processes share which are forked from this one, or get
     it as an argument or by a queue of `torch.multiprocessing`: what one writes the others see.
@@ -157,6 +160,7 @@ def share_memory_(self: Tensor) -> Tensor:
     return self
 
 
+@public(at="", method=True)
 def is_shared(self: Tensor) -> builtins.bool:
     """Whether other processes can share the memory: see `share_memory_`."""
     from frontend.tensors.shared_memory import block_of
@@ -165,11 +169,13 @@ def is_shared(self: Tensor) -> builtins.bool:
     return isinstance(value, np.ndarray) and block_of(value) is not None
 
 
+@public(at="", method=True)
 def is_signed(self: Tensor) -> builtins.bool:
     """Whether the dtype has negative numbers."""
     return self.dtype.is_signed  # type: ignore[attr-defined]
 
 
+@public(at="", method=True)
 def is_inference(self: Tensor) -> builtins.bool:
     """False: tensors made in inference mode may be used everywhere."""
     return False

@@ -7,14 +7,8 @@ from typing import Any
 
 from frontend.functions import layout, select, shape
 from frontend.functions.arguments import stored
+from frontend.functions.declarations import public
 from frontend.tensors.tensor import Tensor
-
-__all__ = [
-    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
-    "permute_copy", "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy",
-    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy",
-    "view_copy",
-]  # fmt: skip
 
 
 def _copies(view: Any, out: Any) -> Any:
@@ -31,7 +25,7 @@ def _copying(name: str, view: Any) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"What `{name.removesuffix('_copy')}` gives, copied."
-    return function
+    return public()(function)
 
 
 def slice_of(

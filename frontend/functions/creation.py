@@ -13,8 +13,8 @@ from frontend.eager.dispatch import filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions.arguments import stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.declarations import public
 from frontend.functions.places import moved
-from frontend.functions.ranges import arange, eye, linspace, logspace, range
 from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.tensors.host_data import array_of, check_supported, numbers_as
 from frontend.tensors.limits import fitting
@@ -24,13 +24,6 @@ from frontend.tensors.tensor import Tensor, from_data, make, without_data
 from graphc.ir.types import DType, TensorType
 from graphc.system import IMPORTING
 
-__all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "empty_strided", "eye", "from_numpy",
-    "frombuffer", "full", "full_like", "linspace", "logspace", "ones", "ones_like", "range",
-    "scalar_tensor", "tensor", "zeros", "zeros_like",
-]  # fmt: skip
-METHODS = "new_tensor new_full new_zeros new_ones new_empty new_empty_strided"
-
 _COPIED = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
     "sourceTensor.detach().clone().requires_grad_(True), rather than "
@@ -39,6 +32,7 @@ _COPIED = (
 # -- from data -----------------------------------------------------------------------------------
 
 
+@public()
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
@@ -76,6 +70,7 @@ def _copied(source: Tensor, dtype: Any) -> Tensor:
     return plain.clone() if cast is plain else cast
 
 
+@public()
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor: a tensor as it is or cast (on the tape), an array over the same memory
     where its dtype stays, other data as `tensor` takes them."""
@@ -85,6 +80,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return finished(_of(data, dtype, copy=False), False, device)
 
 
+@public()
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
     requires_grad: bool | None = None,
@@ -132,6 +128,7 @@ def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
     return None
 
 
+@public()
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor over the memory of a NumPy array. Raises TypeError for anything else and for dtypes
     that are not supported."""
@@ -146,6 +143,7 @@ def _type_name(value: Any) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
+@public()
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
@@ -155,6 +153,7 @@ def frombuffer(
     return finished(from_data(array, copy=False), requires_grad)
 
 
+@public()
 def scalar_tensor(
     s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
     requires_grad: bool = False,
@@ -217,6 +216,7 @@ def _value_dtype(value: Any) -> DType:
     return DType.i64 if isinstance(value, int | np.integer) else STATE.default_dtype
 
 
+@public()
 def full(
     size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -245,6 +245,7 @@ def _sizes(name: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     return shape_of((size,) if size is not None else sizes, f"{name}()")
 
 
+@public()
 def zeros(
     *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -255,6 +256,7 @@ def zeros(
     return _filled("zeros", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
 
 
+@public()
 def ones(
     *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -265,6 +267,7 @@ def ones(
     return _filled("ones", shape, 1, kind, out, device, layout, pin_memory, requires_grad)
 
 
+@public()
 def empty(
     *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -276,6 +279,7 @@ def empty(
     return _filled("empty", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
 
 
+@public()
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
@@ -311,6 +315,7 @@ def _like(name: str, input: Any, value: Any, dtype: Any, *options: Any) -> Tenso
     return _filled(name, shape, value, kind, None, _place(input, device), *rest)
 
 
+@public()
 def full_like(
     input: Tensor, fill_value: Any, *, memory_format: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -320,6 +325,7 @@ def full_like(
     return _like("full_like", input, fill_value, dtype, *options)
 
 
+@public()
 def zeros_like(
     input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -328,6 +334,7 @@ def zeros_like(
     return _like("zeros_like", input, 0, dtype, device, layout, pin_memory, requires_grad)
 
 
+@public()
 def ones_like(
     input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -336,6 +343,7 @@ def ones_like(
     return _like("ones_like", input, 1, dtype, device, layout, pin_memory, requires_grad)
 
 
+@public()
 def empty_like(
     input: Tensor, *, memory_format: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -344,6 +352,7 @@ def empty_like(
     return _like("empty_like", input, 0, dtype, device, layout, pin_memory, requires_grad)
 
 
+@public(at="", method=True)
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     layout: Any = None, pin_memory: bool = False,
@@ -363,26 +372,31 @@ def _beside(self: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     return {"dtype": self.dtype, **options, "device": _place(self, options.get("device"))}
 
 
+@public(at="", method=True)
 def new_full(self: Tensor, size: Any, fill_value: Any, **options: Any) -> Tensor:
     """`full` in this one's dtype."""
     return full(size, fill_value, **_beside(self, options))
 
 
+@public(at="", method=True)
 def new_zeros(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`zeros` in this one's dtype."""
     return zeros(*size, **_beside(self, options))
 
 
+@public(at="", method=True)
 def new_ones(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`ones` in this one's dtype."""
     return ones(*size, **_beside(self, options))
 
 
+@public(at="", method=True)
 def new_empty(self: Tensor, *size: Any, **options: Any) -> Tensor:
     """`empty` in this one's dtype."""
     return empty(*size, **_beside(self, options))
 
 
+@public(at="", method=True)
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **options: Any) -> Tensor:
     """`empty_strided` in this one's dtype."""
     return empty_strided(size, stride, **_beside(self, options))

@@ -9,6 +9,7 @@ from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import imaginary, joined, real_part
 from frontend.functions import reduce, select
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.functions.layout import narrow
 from frontend.functions.logic import bitwise_xor
 from frontend.functions.matrix import matmul
@@ -23,11 +24,6 @@ from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
-__all__ = [
-    "corrcoef", "cov", "cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz",
-]  # fmt: skip
-METHODS = "corrcoef cov diff"
-
 
 def _misfit(message: str) -> ShapeError:
     return ShapeError(message, location=user_location())
@@ -36,6 +32,7 @@ def _misfit(message: str) -> ShapeError:
 # -- differences ---------------------------------------------------------------------------------
 
 
+@public(method=True)
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None, *, out: Any = None,
@@ -63,6 +60,7 @@ def diff(
     return stored(result, out)
 
 
+@public()
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
@@ -178,6 +176,7 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, int
     return sides * steps / 2.0, steps.dim() - y.dim() + axis if steps.dim() > y.dim() else axis
 
 
+@public()
 def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoidal rule, at coordinates `x` or distances
     `dx`."""
@@ -188,6 +187,7 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Ten
 trapz = trapezoid
 
 
+@public()
 def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals by the trapezoidal rule up to each element of y but the first."""
     areas, axis = _areas("cumulative_trapezoid", y, x, 1 if dx is None else dx, dim)
@@ -197,6 +197,7 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
 # -- covariances ---------------------------------------------------------------------------------
 
 
+@public(method=True)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
@@ -252,6 +253,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Tensor | None:
     return product
 
 
+@public(method=True)
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation coefficients of the rows: their covariances over the products of their
     standard deviations, clamped to [-1, 1]."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import need_tensors
+from frontend.functions.declarations import public
 from frontend.functions.reduce import vector_norm
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 
-__all__ = ["cdist", "dist"]
-METHODS = "dist"
 
-
+@public(method=True, node="Dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other, which broadcast."""
     need_tensors("dist", input=input, other=other)
@@ -28,7 +26,7 @@ MODES = (
 )
 
 
-@full_precision
+@public(node="Cdist", autocast="float32")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",

@@ -10,6 +10,7 @@ from typing import Any
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import casted
 from frontend.functions.arguments import need_tensors, not_implemented
+from frontend.functions.declarations import public
 from frontend.functions.random import Generator, whole_numbers
 from frontend.functions.sampling import all_satisfy
 from frontend.functions.shape import broadcast_tensors
@@ -18,9 +19,8 @@ from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ops.scalar_functions import drawn_numbers as numbers
 
-__all__ = ["binomial", "poisson"]
 
-
+@public()
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of the rates `input`, in its dtype. Raises RuntimeError for negative
     rates; in a trace they give NaN."""
@@ -32,6 +32,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     return drawn_by(_POISSON, generator, input)
 
 
+@public()
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` tries succeed, each with probability `prob`; broadcast, in the dtype of
     `count`. Raises ValueError for integer dtypes and, eagerly, values out of range, which give NaN

@@ -16,6 +16,7 @@ import numpy as np
 from frontend.eager.promotion import binary
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.declarations import public
 from frontend.functions.layout import permute, reshaped, sliced
 from frontend.functions.matrix import product
 from frontend.functions.reduce import dimension, reduced
@@ -26,15 +27,13 @@ from graphc.ir.builder import user_location
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 
-__all__ = ["einsum", "kron", "tensordot"]
-METHODS = "kron"
-
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # The last dimension an ellipsis stands for is -1, the one before it -2, and so on.
 Labels = list[int]
 Term = tuple[Tensor, Labels]
 
 
+@public()
 def einsum(*arguments: Any) -> Tensor:
     """`einsum("ij,jk->ik", x, y)`, or with lists of numbers below 52 in place of letters,
     `einsum(x, [0, 1], y, [1, 2], [0, 2])`. A label that is not in the output is summed over, one
@@ -308,6 +307,7 @@ def _aligned_product(left: Term, right: Term, labels: Labels) -> Term:
 # -- relatives -----------------------------------------------------------------------------------
 
 
+@public()
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """The sum of products over the last `dims` dimensions of `a` and the first of `b`, or over the
     two listed groups of dimensions: ([of a], [of b])."""
@@ -347,6 +347,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     return stored(reshaped(product(one, other), (*shapes[0], *shapes[1])), out)
 
 
+@public(method=True)
 def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The Kronecker product: each element of `input` times all of `other`, as blocks."""
     need_tensors("kron", input=input, other=other)

@@ -13,16 +13,15 @@ from frontend.eager.host_ops import HostOp
 from frontend.functions import return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.creation import ones
+from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ops import indexing
 from graphc.ops.scalar_functions import number_functions as ops
 
-__all__ = ["histogram", "histogramdd"]
-METHODS = "histogram"
 
-
+@public(method=True)
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
     density: bool = False, out: Any = None,
@@ -37,6 +36,7 @@ def histogram(
     return stored(return_types.histogram(counts, edges[0]), out)
 
 
+@public()
 def histogramdd(
     input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,

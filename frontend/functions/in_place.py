@@ -11,6 +11,7 @@ import numpy as np
 from frontend.eager.promotion import expanded
 from frontend.functions import layout, pointwise, select
 from frontend.functions.arguments import need_tensors
+from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.epoch import changed
@@ -19,12 +20,6 @@ from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-
-__all__: list[str] = []
-METHODS = (
-    "apply_ as_strided_ float_power_ map2_ map_ squeeze_ swapaxes_ swapdims_ t_ transpose_ "
-    "unsqueeze_"
-)
 
 # -- shape ---------------------------------------------------------------------------------------
 
@@ -74,13 +69,12 @@ def view_in_place(function: Callable[..., Tensor], name: str = "") -> Callable[.
     return method
 
 
-squeeze_ = view_in_place(layout.squeeze)
-unsqueeze_ = view_in_place(layout.unsqueeze)
-transpose_ = view_in_place(layout.transpose)
-swapaxes_ = view_in_place(layout.swapaxes)
-swapdims_ = view_in_place(layout.swapdims)
-t_ = view_in_place(layout.t)
-as_strided_ = view_in_place(select.as_strided)
+squeeze_ = public(at="", method=True)(view_in_place(layout.squeeze))
+unsqueeze_ = public(at="", method=True)(view_in_place(layout.unsqueeze))
+transpose_ = swapdims_ = public(at="", method=True)(view_in_place(layout.transpose))
+swapaxes_ = public(at="", method=True)(view_in_place(layout.swapaxes))
+t_ = public(at="", method=True)(view_in_place(layout.t))
+as_strided_ = public(at="", method=True)(view_in_place(select.as_strided))
 
 # -- elements ------------------------------------------------------------------------------------
 
@@ -99,6 +93,7 @@ def _put(x: Tensor, numbers: list[Any]) -> Tensor:
     return x._assign(make(array, x.tensor_type))
 
 
+@public(at="", method=True)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Each element becomes `callable(element)`, a number at a time."""
     elements = _eager(self, "apply_").ravel().tolist()
@@ -108,6 +103,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 _float_power = in_place(pointwise.float_power)
 
 
+@public(at="", method=True)
 def float_power_(self: Tensor, exponent: Any) -> Tensor:
     """`float_power`, in place. Raises DTypeError where this tensor has another dtype than that."""
     power = pointwise.result_type(self, exponent)
@@ -122,6 +118,7 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
     return result
 
 
+@public(at="", method=True)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Each element becomes `callable(element, other)` with that of `tensor`, which broadcasts."""
     need_tensors("map_", self=self, tensor=tensor)
@@ -130,6 +127,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _put(self, [callable(x, y) for x, y in zip(mine, others)])
 
 
+@public(at="", method=True)
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Each element becomes `callable(element, other, another)` with those of `x` and `y`, which
     broadcast."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import can_cast, casted, expanded
+from frontend.functions.declarations import public
 from frontend.functions.pointwise import clone
 from frontend.functions.shape import expand
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -82,6 +83,7 @@ def _kept(target: Tensor, new: Tensor) -> Tensor:
     return CONTEXT.apply(where, (everywhere, new, _as_it_is(target)), {})[0]
 
 
+@public(at="", method=True)
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The elements of `src`, cast and broadcast, in place of this tensor's."""
     if not isinstance(src, Tensor):
@@ -90,6 +92,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return self._assign(_kept(self, casted(spread, self.dtype)))
 
 
+@public(at="", method=True)
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element becomes `value`."""
     if isinstance(value, Tensor):
@@ -100,12 +103,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     return self._assign(_kept(self, new))
 
 
+@public(at="", method=True)
 def zero_(self: Tensor) -> Tensor:
     """Every element becomes 0."""
     return fill_(self, 0)
-
-
-METHODS = {"copy_": copy_, "fill_": fill_, "zero_": zero_}
 
 
 def operator(function: Any) -> Any:

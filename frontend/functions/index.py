@@ -14,6 +14,7 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
+from frontend.functions.declarations import public
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.limits import fitting
@@ -27,11 +28,6 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, order
 from graphc.ops import movement as m
-
-__all__ = ["index_put"]
-METHODS = "index_put"
-IN_PLACE = "index_put"
-
 
 # -- reading -------------------------------------------------------------------------------------
 
@@ -164,6 +160,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     view._assign(new)
 
 
+@public(method=True, in_place="torch")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values`, broadcast, written at index tensors (one per dimension, None
     for all of it), or added there. Where positions repeat, values add up or the last stays, in

@@ -12,7 +12,8 @@ from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import common_shape
 from frontend.eager.reinterpreting import viewed_as
 from frontend.eager.uncompiled import conj
-from frontend.functions.arguments import need_tensors, numpy_names
+from frontend.functions.arguments import need_tensors
+from frontend.functions.declarations import public
 from frontend.functions.reduce import axes_of, dimension
 from frontend.tensors.dtypes import Size
 from frontend.tensors.sizes import whole
@@ -23,17 +24,6 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ir.types import broadcast_shapes as _broadcast_shapes
 from graphc.ops import movement as m
-
-__all__ = [
-    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
-    "broadcast_to", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape",
-    "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
-]  # fmt: skip
-METHODS = (
-    "adjoint broadcast_to contiguous expand expand_as flatten moveaxis movedim narrow permute "
-    "ravel reshape reshape_as squeeze swapaxes swapdims t transpose unflatten unsqueeze view "
-    "view_as"
-)
 
 
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -53,6 +43,7 @@ def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
 # -- shape ---------------------------------------------------------------------------------------
 
 
+@public(method=True)
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order under another shape; one size may be -1."""
     need_tensors("reshape", input=input)
@@ -85,6 +76,7 @@ def _resolved(x: Tensor, sizes: list[int]) -> tuple[int, ...]:
     return tuple(count // known if size == -1 else size for size in sizes)
 
 
+@public(at="", method=True)
 def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """`reshape` that shares memory; `view(dtype)`: the same bytes as elements of another dtype,
     eagerly only. Raises RuntimeError where the elements do not lie in memory so that a view is
@@ -104,14 +96,17 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     return result
 
 
+@public(at="", method=True)
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     return view(self, other.shape)
 
 
+@public(at="", method=True)
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return reshape(self, other.shape)
 
 
+@public(method=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions `start_dim` to `end_dim` as one."""
     shape = input._sizes
@@ -126,11 +121,13 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshaped(input, (*shape[:start], joined, *shape[end + 1 :]))
 
 
+@public(method=True)
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
     return reshaped(input, (input.numel(),))
 
 
+@public(method=True)
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension `dim` split into `sizes`; one may be -1."""
     shape = input._sizes
@@ -153,7 +150,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return reshaped(input, (*shape[:axis], *inner, *shape[axis + 1 :]))
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without dimensions of size 1: all of them, or those in `dim`."""
     shape = input._sizes
@@ -161,7 +158,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     return reshaped(input, tuple(n for axis, n in enumerate(shape) if axis not in axes or n != 1))
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With a dimension of size 1 at `dim`."""
     shape = input._sizes
@@ -178,16 +175,19 @@ def _at_least(rank: int, tensors: tuple[Any, ...], shape: Any) -> Any:
     return tuple(_at_least(rank, (x,), shape) for x in tensors)
 
 
+@public()
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors (one, several, or a sequence) with at least one dimension."""
     return _at_least(1, tensors, lambda shape: (1,))
 
 
+@public()
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dimensions: a vector becomes a row."""
     return _at_least(2, tensors, lambda shape: (1, *(shape or (1,))))
 
 
+@public()
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dimensions: [n] becomes [1, n, 1], [n, m] becomes [n, m, 1]."""
     return _at_least(
@@ -198,6 +198,7 @@ def atleast_3d(*tensors: Any) -> Any:
 # -- order of dimensions -------------------------------------------------------------------------
 
 
+@public(method=True)
 def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """Dimensions in another order."""
     wanted = listed(order, dims)
@@ -213,6 +214,7 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     return CONTEXT.apply(m.transpose, (input,), {"permutation": axes})[0]
 
 
+@public(method=True, node="Transpose")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     rank = input.dim()
@@ -223,6 +225,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return CONTEXT.apply(m.transpose, (input,), {"permutation": tuple(order)})[0]
 
 
+@public(method=True, node="Transpose")
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """As `transpose`."""
     return transpose(input, axis0, axis1)
@@ -231,6 +234,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 swapdims = transpose
 
 
+@public(method=True, node="T")
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; fewer dimensions are left as they are."""
     if input.dim() > 2:
@@ -250,6 +254,7 @@ def swapped(input: Tensor, name: str) -> Tensor:
     return transposed if name == "mT" else conj(transposed)
 
 
+@public(method=True)
 def adjoint(input: Tensor) -> Tensor:
     """The last two dimensions exchanged, and the conjugates of complex numbers."""
     return swapped(input, "adjoint()")
@@ -265,6 +270,7 @@ def hermitian(input: Tensor) -> Tensor:
     return conj(t(input))
 
 
+@public(method=True)
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions `source` (one or several) moved to `destination`; the others keep their order."""
     rank = input.dim()
@@ -291,6 +297,7 @@ moveaxis = movedim
 # -- repetition without copies -------------------------------------------------------------------
 
 
+@public(at="", method=True)
 def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated to the given sizes, without copying; -1 keeps a size."""
     wanted = listed(sizes, size)
@@ -321,15 +328,18 @@ def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) 
     return CONTEXT.apply(m.broadcast, (self,), {"shape": target})[0]
 
 
+@public(at="", method=True)
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     return expand(self, other.shape)
 
 
+@public(method=True)
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """`expand`."""
     return expand(input, size)
 
 
+@public()
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes (sequences or single sizes) broadcast to."""
     sizes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
@@ -341,6 +351,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
         ) from None
 
 
+@public()
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors, expanded to their common shape."""
     items = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
@@ -351,6 +362,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 # -- parts ---------------------------------------------------------------------------------------
 
 
+@public(at="", method=True)
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Itself where its elements lie in row-major order, else a copy that does."""
     if self.is_contiguous():
@@ -361,6 +373,7 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     return copy
 
 
+@public(method=True)
 def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """Elements start … start + length - 1 along `dim`, as a view. `start` may be a 0-d integer
     tensor."""

@@ -8,14 +8,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.autocasting import full_precision, lower_precision
+from frontend.eager.autocasting import lower_precision
 from frontend.eager.promotion import common_shape
 from frontend.eager.uncompiled import conj
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
-from frontend.functions.creation import eye
+from frontend.functions.declarations import public
 from frontend.functions.layout import expand, movedim
 from frontend.functions.matrix import attached, matmul
+from frontend.functions.ranges import eye
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import abs
@@ -27,12 +28,11 @@ from graphc.ir.types import DType
 from graphc.system import IMPORTING
 
 # `frontend.trace` takes matrices too and comes here.
-__all__ = ["chain_matmul", "cross", "matrix_power"]
-METHODS = "cross matrix_power trace"
 
 # -- chains --------------------------------------------------------------------------------------
 
 
+@public()
 def chain_matmul(*matrices: Tensor, out: Any = None) -> Tensor:
     """The product of matrices, in the order that takes the fewest multiplications."""
     for x in matrices:
@@ -96,6 +96,7 @@ def _chained(matrices: list[Tensor]) -> Tensor:
     return multiplied(0, count - 1)
 
 
+@public(method=True)
 def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
     """Square matrices (the last two dimensions) to a whole power, by squaring; 0 gives the
     identity, negative powers are those of the inverse."""
@@ -128,7 +129,7 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
 # -- products and traces -------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="", method=True, node="Trace", autocast="float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix; integers sum to int64."""
     need_tensors("trace", input=input)
@@ -139,6 +140,7 @@ def trace(input: Tensor) -> Tensor:
     return reduce.sum(input.diagonal())
 
 
+@public(method=True, node="LinalgCross")
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
     """The cross product of vectors of size 3 along `dim`, or along the first dimension of that
     size."""

@@ -8,24 +8,12 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import aligned, binary, casted, floating, result_type
 from frontend.functions.arguments import need_a_tensor, need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops.scalar_functions import bitwise as b
-
-__all__ = [
-    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt",
-    "isclose", "isfinite", "isinf", "isnan", "le", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "lt", "ne", "not_equal",
-]  # fmt: skip
-IN_PLACE = (
-    "bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor eq ge "
-    "greater greater_equal gt le less less_equal logical_and logical_not logical_or logical_xor lt "
-    "ne not_equal"
-)
-METHODS = f"{IN_PLACE} allclose equal isclose isfinite isinf isnan"
 
 
 def both_bool(x: Any, y: Any) -> bool:
@@ -46,12 +34,14 @@ def _need_left(name: str, input: Any) -> None:
         )
 
 
+@public(method=True, in_place=True)
 def eq(input: Any, other: Any, *, out: Any = None) -> Tensor:
     _need_left("eq", input)
     result = binary(e.eq, input, other)
     return result if out is None else stored(result, out)
 
 
+@public(method=True, in_place=True)
 def ne(input: Any, other: Any, *, out: Any = None) -> Tensor:
     _need_left("ne", input)
     result = binary(e.ne, input, other)
@@ -72,7 +62,7 @@ def _ordered(op: Any, name: str) -> Any:
         return result if out is None else stored(result, out)
 
     function.__name__ = function.__qualname__ = name
-    return function
+    return public(method=True, in_place=True)(function)
 
 
 lt = less = _ordered(e.lt, "lt")
@@ -98,7 +88,7 @@ def _logical(op: Any) -> Any:
         return result if out is None else stored(result, out)
 
     function.__name__ = function.__qualname__ = op.name
-    return function
+    return public(method=True, in_place=True)(function)
 
 
 logical_and = _logical(e.logical_and)
@@ -106,6 +96,7 @@ logical_or = _logical(e.logical_or)
 logical_xor = _logical(e.logical_xor)
 
 
+@public(method=True, in_place=True)
 def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether each element is 0."""
     result = CONTEXT.apply(e.logical_not, (truth(input),), {})[0]
@@ -126,7 +117,7 @@ def _bitwise(name: str, kernel: str, op: Any, logical: Any = None) -> Any:
         return stored(CONTEXT.apply(op, aligned((input, other), kind), {})[0], out)
 
     function.__name__ = function.__qualname__ = name
-    return function
+    return public(method=True, in_place=True)(function)
 
 
 bitwise_and = _bitwise("bitwise_and", "bitwise_and_cpu", b.bitwise_and, e.logical_and)
@@ -137,6 +128,7 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", "lshift_cpu", b.shift_left)
 bitwise_right_shift = _bitwise("bitwise_right_shift", "rshift_cpu", b.shift_right)
 
 
+@public(method=True, in_place=True)
 def bitwise_not(input: Tensor, *, out: Any = None) -> Tensor:
     """`~x`: each bit of integers turned, logical not of bools."""
     need_tensors("bitwise_not", input=input)
@@ -159,14 +151,17 @@ def invert(input: Tensor) -> Tensor:
 # -- tests of values -----------------------------------------------------------------------------
 
 
+@public(method=True)
 def isnan(input: Tensor) -> Tensor:
     return ne(input, input)
 
 
+@public(method=True)
 def isinf(input: Tensor) -> Tensor:
     return eq(_magnitude(input), math.inf) if input.dtype.is_float else ne(input, input)
 
 
+@public(method=True)
 def isfinite(input: Tensor) -> Tensor:
     return logical_not(logical_or(isnan(input), isinf(input)))
 
@@ -176,6 +171,7 @@ def _need_one_dtype(input: Tensor, other: Tensor) -> None:
         raise RuntimeError(f"{SCALAR_NAMES[input.dtype]} did not match {SCALAR_NAMES[other.dtype]}")
 
 
+@public(method=True)
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
@@ -195,6 +191,7 @@ def isclose(
     return logical_or(equal, near)
 
 
+@public(method=True)
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
@@ -202,6 +199,7 @@ def allclose(
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+@public(method=True)
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements."""
     need_tensors("equal", input=input, other=other)

@@ -10,6 +10,7 @@ from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, common_shape, expanded
 from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored
+from frontend.functions.declarations import public
 from frontend.functions.index import getitem, in_turn
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.limits import fitting
@@ -18,10 +19,6 @@ from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
-
-__all__ = ["argwhere", "masked_fill", "masked_scatter", "masked_select", "nonzero"]
-METHODS = "argwhere masked_fill masked_scatter masked_select nonzero"
-IN_PLACE = "masked_fill masked_scatter"
 
 
 def _need_mask(name: str, mask: Tensor) -> None:
@@ -49,6 +46,7 @@ def fill_value(name: str, input: Tensor, value: Any) -> Tensor:
     return filled(fitting(value, input.dtype), input.dtype, ())
 
 
+@public(method=True, in_place=True, node="MaskedFill")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`value`, a number or a 0-d tensor, where `mask` holds, broadcast against `input`."""
     need_tensors("masked_fill", input=input, mask=mask)
@@ -58,6 +56,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     return CONTEXT.apply(e.where, tuple(expanded(x, shape) for x in (mask, filling, input)), {})[0]
 
 
+@public(method=True, in_place=True, node="MaskedScatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The elements of `source`, in order, where `mask` holds, broadcast against `input`. Raises
     RuntimeError (where it is traced, when the graph runs) if there are too few."""
@@ -76,6 +75,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return CONTEXT.apply(e.where, (held, new, x), {})[0]
 
 
+@public(method=True, node="MaskedSelect")
 def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     """The elements where `mask` holds, as a vector; its length depends on the data, so a trace
     raises TraceError."""
@@ -87,6 +87,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     return stored(getitem(x, chosen), out)
 
 
+@public(method=True)
 def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     """Positions of elements that differ from 0: [n, rank], or one vector per dimension. How many
     there are depends on the data, so a trace raises TraceError."""
@@ -98,6 +99,7 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     return stored(make(positions, TensorType.of(positions)), out)
 
 
+@public(method=True)
 def argwhere(input: Tensor) -> Tensor:
     """Positions of elements that differ from 0, [n, rank]."""
     result: Tensor = nonzero(input)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, common_shape, promote_types, result_type
 from frontend.eager.uncompiled import conj
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.functions.layout import expand, reshaped
 from frontend.functions.pointwise import mul, where
 from frontend.tensors.dtypes import SCALAR_NAMES
@@ -20,13 +20,6 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops import contract
-
-__all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "ger", "inner", "matmul", "mm",
-    "mv", "outer", "vdot",
-]  # fmt: skip
-IN_PLACE = "addbmm addmm addmv addr baddbmm"
-METHODS = f"{IN_PLACE} bmm dot ger inner matmul mm mv outer vdot"
 
 _C_NAMES = {
     "Float": "float", "Double": "double", "Half": "c10::Half", "BFloat16": "c10::BFloat16",
@@ -66,7 +59,7 @@ def _misfit(left: tuple[int, ...], right: tuple[int, ...]) -> ShapeError:
     )
 
 
-@lower_precision
+@public(method=True, autocast="lower_precision")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The matrix product. 1-d operands are a row on the left, a column on the right; leading
     dimensions are batches and broadcast."""
@@ -126,7 +119,7 @@ def _ranked(x: Tensor, rank: int, name: str) -> None:
         raise RuntimeError(f"{name} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}")
 
 
-@lower_precision
+@public(method=True, autocast="lower_precision")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The product of two matrices."""
     _check("mm", input=input, mat2=mat2)
@@ -136,7 +129,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return result if out is None else stored(result, out)
 
 
-@lower_precision
+@public(method=True, autocast="lower_precision")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """The products of two equally long batches of matrices."""
     _check("bmm", input=input, mat2=mat2)
@@ -153,6 +146,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return result if out is None else stored(result, out)
 
 
+@public(method=True, node="Mv")
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """A matrix times a vector."""
     need_tensors("mv", input=input, vec=vec)
@@ -161,6 +155,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     return matmul(input, vec, out=out)
 
 
+@public(method=True, node="Dot")
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """The inner product of two vectors."""
     need_tensors("dot", input=input, tensor=tensor)
@@ -184,12 +179,14 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     return stored(reshaped(total, ()), out)
 
 
+@public(method=True)
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The inner product of two vectors, of complex ones with the conjugate of the first."""
     need_tensors("vdot", input=input, other=other)
     return dot(conj(input), other, out=out)
 
 
+@public(method=True)
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The products summed over the last dimension of both; with a 0-d operand the plain product."""
     need_tensors("inner", input=input, other=other)
@@ -210,6 +207,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return stored(reshaped(totals, (*left[:-1], *right[:-1])), out)
 
 
+@public(method=True)
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """[n, m] of all products of two vectors."""
     need_tensors("outer", input=input, vec2=vec2)
@@ -258,7 +256,7 @@ def _same_dtype(input: Tensor, other: Tensor, name: str) -> None:
         )
 
 
-@lower_precision
+@public(method=True, in_place=True, node="Addmm", autocast="lower_precision")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
 ) -> Tensor:
@@ -271,6 +269,7 @@ def addmm(
     return _plus(input, term, beta, alpha, out)
 
 
+@public(method=True, in_place="torch", node="Addmv")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
 ) -> Tensor:
@@ -281,6 +280,7 @@ def addmv(
     return _plus(input, term, beta, alpha, out, computed=False)
 
 
+@public(method=True, in_place=True, node="Addr")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1, out: Any = None
 ) -> Tensor:
@@ -303,7 +303,7 @@ def addr(
     return _plus(input, term, beta, alpha, out, computed=False)
 
 
-@lower_precision
+@public(method=True, in_place=True, node="Baddbmm", autocast="lower_precision")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
     out: Any = None,
@@ -315,7 +315,7 @@ def baddbmm(
     return _plus(input, term, beta, alpha, out)
 
 
-@lower_precision
+@public(method=True, in_place=True, node="Addbmm", autocast="lower_precision")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1,
     out: Any = None,

@@ -14,6 +14,7 @@ from frontend.functions import select
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation import zeros
 from frontend.functions.creation_options import shape_of
+from frontend.functions.declarations import public
 from frontend.functions.in_place import view_in_place
 from frontend.functions.layout import reshape
 from frontend.functions.shape import cat
@@ -25,17 +26,17 @@ from frontend.tensors.storages import UntypedStorage, typed_storage
 from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import TensorType, row_major_strides
 
-__all__: list[str] = []
 
-
+@public(at="", method=True)
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The bytes of the memory the tensor lies in."""
     return UntypedStorage.of(self)
 
 
-storage = typed_storage
+storage = public(at="", method="storage")(typed_storage)
 
 
+@public(at="", method=True)
 def storage_offset(self: Tensor) -> int:
     """Where in its memory the tensor begins, in elements."""
     if self.is_meta or not self.numel():
@@ -48,6 +49,7 @@ def _address(x: Tensor) -> int:
     return 0 if x.is_meta or not x.numel() else int(x._array("is_set_to()").ctypes.data)
 
 
+@public(at="", method=True)
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same elements of the same memory, in the same order."""
     need_tensors("is_set_to", self=self, tensor=tensor)
@@ -79,6 +81,7 @@ def _over(self: Tensor, value: Any, type: TensorType) -> Tensor:
     return self
 
 
+@public(at="", method=True)
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Another shape, in place: the elements of the memory, in order, from where the tensor begins.
     Where there are too few, the tensor gets memory of its own, and zeros fill it up. Raises
@@ -119,6 +122,7 @@ def _resized(self: Tensor, shape: tuple[int, ...]) -> Tensor:
 _resized_in_trace = view_in_place(_resized, "resize_")
 
 
+@public(at="", method=True)
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """Deprecated, as in PyTorch: the elements, row-major, in another shape of as many. Raises
     RuntimeError for another number of them."""
@@ -134,18 +138,21 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     return reshape(self, shape)
 
 
+@public(at="", method=True)
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """`resize` to the shape of another tensor."""
     need_tensors("resize_as", self=self, tensor=tensor)
     return resize(self, tensor.shape)
 
 
+@public(method=True)
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to the shape of another tensor."""
     need_tensors("resize_as_", self=self, the_template=the_template)
     return resize_(self, the_template.shape)
 
 
+@public(at="", method=True)
 def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
@@ -181,6 +188,7 @@ def set_(
     return _over(self, array, TensorType(kind, shape))
 
 
+@public(at="", method=True)
 def const_data_ptr(self: Tensor) -> int:
     """`data_ptr()`."""
     return self.data_ptr()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.functions import linalg
-from frontend.functions.arguments import need_tensors, numpy_names, stored
+from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.declarations import public
 from frontend.functions.reduce import vector_norm
 from frontend.tensors.tensor import Tensor
 
-__all__ = ["norm"]
-METHODS = "norm"
 
-
-@numpy_names
+@public(method=True, numpy_names=True)
 def norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None,
     dtype: Any = None,

@@ -12,6 +12,7 @@ from frontend.eager.promotion import aligned, casted, result_type
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.control import while_loop
+from frontend.functions.declarations import public
 from frontend.functions.pointwise import floor_divide, pow, remainder, where
 from frontend.functions.shape import reshape
 from frontend.functions.unary import abs
@@ -20,8 +21,6 @@ from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops.scalar_functions import number_functions as ops
-
-__all__ = ["frexp", "gcd", "hash_tensor", "lcm", "nextafter", "unravel_index"]
 
 
 def _whole(name: str, input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,11 +40,13 @@ def _euclid(x: Tensor, y: Tensor) -> Tensor:
     return while_loop(lambda x, y: reduce.any(y != 0), step, (x, y))[0]
 
 
+@public(method=True, in_place="torch")
 def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The greatest common divisor of integers by Euclid's algorithm; of 0 and 0 it is 0."""
     return stored(_euclid(*_whole("gcd", input, other)), out)
 
 
+@public(method=True, in_place="torch")
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The least common multiple of integers; 0 where one is 0."""
     x, y = _whole("lcm", input, other)
@@ -63,6 +64,7 @@ def _next_rule(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
 _NEXT = HostOp("nextafter", ops.nextafter, _next_rule, ((0, 1), ()))
 
 
+@public(method=True, in_place=True)
 def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The next float after input in the direction of other. Its gradient goes to
     input, where the two differ."""
@@ -81,6 +83,7 @@ def _frexp_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
 _FREXP = HostOp("frexp", ops.frexp, _frexp_rule, ((), (1,)))
 
 
+@public(method=True)
 def frexp(input: Tensor, *, out: Any = None) -> Any:
     """Mantissas from 1/2 to 1 (by magnitude) and whole exponents, as int32: input is mantissa ·
     2^exponent."""
@@ -93,6 +96,7 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
 # -- indices -------------------------------------------------------------------------------------
 
 
+@public()
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates in `shape` of positions in its elements in row-major order."""
     need_tensors("unravel_index", indices=indices)
@@ -118,6 +122,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 _XOR = HostOp("hash_tensor", ops.xor_of_bits, lambda g, out, x, **_: (None,))
 
 
+@public(method=True)
 def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """The exclusive or of the bits of all elements (along `dim`: one or several), as uint64:
     floats count as float64, integers and bools as int64."""

@@ -13,11 +13,10 @@ from frontend.functions.arguments import (
     fail,
     need_tensors,
     not_implemented,
-    numpy_names,
     refuse_overlap,
     stored,
-    takes_out,
 )
+from frontend.functions.declarations import public
 from frontend.functions.logic import bitwise_xor
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
@@ -27,13 +26,6 @@ from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing
 from graphc.ops import order as o
-
-__all__ = [
-    "argsort", "bucketize", "cummax", "cummin", "cumprod", "cumsum", "isin", "kthvalue",
-    "logcumsumexp", "msort", "searchsorted", "sort", "topk",
-]  # fmt: skip
-METHODS = "argsort cummax cummin cumprod cumsum kthvalue logcumsumexp msort sort topk"
-IN_PLACE = "cumprod cumsum"
 
 
 def _as_line(x: Tensor) -> Tensor:
@@ -61,7 +53,7 @@ def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     return apply_one(indexing.gather, x, positions, axis=axis)
 
 
-@numpy_names
+@public(method=True, node="Sort", numpy_names=True)
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False,
     out: Any = None,
@@ -75,8 +67,7 @@ def sort(
     return stored(return_types.sort(*(_as_ranked(each, input) for each in pair)), out)
 
 
-@takes_out
-@numpy_names
+@public(method=True, numpy_names=True, out=True)
 def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> Tensor:
@@ -86,11 +77,13 @@ def argsort(
     return _as_ranked(order_of(_as_line(input), axis, descending), input)
 
 
+@public(method=True)
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
     """The values of `sort` along the first dimension."""
     return stored(sort(input, 0).values, out)
 
 
+@public(method=True, node="Topk")
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
     out: Any = None,
@@ -129,7 +122,7 @@ def need_elements(name: str, input: Tensor, axis: int) -> None:
         )
 
 
-@numpy_names
+@public(method=True, node="Kthvalue", numpy_names=True)
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
 ) -> Any:
@@ -163,14 +156,14 @@ def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
     return _as_ranked(apply_one(op, _as_line(input), axis=axis), input)
 
 
-@numpy_names
+@public(method=True, in_place=True, numpy_names=True)
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
     """The sum of all elements up to each, along `dim`, one after the other; integers and bools sum
     to int64."""
     return stored(_scanned(o.cumsum, "cumsum", input, dim, dtype), out)
 
 
-@numpy_names
+@public(method=True, in_place=True, numpy_names=True)
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
     """The product of all elements up to each, along `dim`; integers and bools multiply to int64.
     The gradient is right beside zeros too; a second derivative is, before the first zero of a
@@ -178,7 +171,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> T
     return stored(_scanned(o.cumprod, "cumprod", input, dim, dtype), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     """log Σ exp(x) over all elements up to each, along `dim`, without overflow."""
     need_tensors("logcumsumexp", input=input)
@@ -197,14 +190,14 @@ def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
     return kind(_as_ranked(picked(x, indices, axis), input), _as_ranked(indices, input))
 
 
-@numpy_names
+@public(method=True, node="Cummax", numpy_names=True)
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """(values, indices) of the greatest element up to each, along `dim`: of equal ones the last,
     and NaN from the first NaN on."""
     return stored(_running_best(o.argcummax, return_types.cummax, input, dim), out)
 
 
-@numpy_names
+@public(method=True, node="Cummin", numpy_names=True)
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """(values, indices) of the smallest element up to each, along `dim`: of equal ones the last,
     and NaN from the first NaN on."""
@@ -225,6 +218,7 @@ def _places(boundaries: Tensor, x: Tensor, right: bool, out_int32: bool) -> Tens
     return casted(places, DType.i32) if out_int32 else places
 
 
+@public()
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None, out: Any = None,
@@ -287,6 +281,7 @@ def _sorted_by(sequence: Tensor, sorter: Tensor) -> Tensor:
     return picked(sequence, checked, sequence.dim() - 1)
 
 
+@public()
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False,
     out: Any = None,
@@ -300,7 +295,7 @@ def bucketize(
     return stored(_places(boundaries, x, right, out_int32), out)
 
 
-@takes_out
+@public(out=True)
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, apply_one, filled
 from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
 from frontend.functions import reduce, return_types
 from frontend.functions import shape as s
-from frontend.functions.arguments import fail, need_tensors, not_implemented, numpy_names, stored
+from frontend.functions.arguments import fail, need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.functions.logic import isfinite, logical_and
 from frontend.functions.order import need_elements, one_of_line, order_of, picked
 from frontend.functions.reduce import dimension
@@ -30,13 +30,6 @@ from graphc.ops import indexing
 from graphc.ops import order as o
 from graphc.ops import reduce as r
 from graphc.ops.generate import iota
-
-__all__ = [
-    "bincount", "histc", "median", "mode", "nanmedian", "nanquantile", "quantile", "unique",
-    "unique_consecutive",
-]  # fmt: skip
-METHODS = "bincount histc median mode nanmedian nanquantile quantile unique unique_consecutive"
-
 
 # -- medians and modes ---------------------------------------------------------------------------
 
@@ -57,14 +50,14 @@ def _median(name: str, kind: Any, input: Tensor, dim: int | None, keepdim: bool)
     return one_of_line(kind, input, axis, index, keepdim)
 
 
-@numpy_names
+@public(method=True, node_along="MedianBackward1", numpy_names=True)
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of all elements, or (values, indices) along `dim`: NaN where there is one.
     Without `dim`, equal elements share the gradient."""
     return stored(_median("median", return_types.median, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, node="Nanmedian", numpy_names=True)
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
 ) -> Any:
@@ -72,7 +65,7 @@ def nanmedian(
     return stored(_median("nanmedian", return_types.nanmedian, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, node="Mode", numpy_names=True)
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """(values, indices) of the most frequent element along `dim`, the smallest of several; the
     index is that of its last occurrence."""
@@ -178,8 +171,7 @@ def _as_position(ranks: Tensor, size: int) -> Tensor:
     return casted(ranks, DType.i64).clamp(0, size - 1)
 
 
-@numpy_names
-@full_precision
+@public(method=True, numpy_names=True, autocast="float32")
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Any = None,
@@ -190,8 +182,7 @@ def quantile(
     return stored(_quantile("quantile", input, q, dim, keepdim, interpolation), out)
 
 
-@numpy_names
-@full_precision
+@public(method=True, numpy_names=True, autocast="float32")
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear", out: Any = None,
@@ -214,6 +205,7 @@ def _results(values: Any, inverse: Any, counts: Any, wanted: tuple[bool, bool], 
     return results[0] if len(results) == 1 else tuple(results)
 
 
+@public(method=True)
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -231,6 +223,7 @@ def unique(
     return _results(values, inverse, counts, (return_inverse, return_counts), array.dtype)
 
 
+@public(method=True)
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -253,6 +246,7 @@ def unique_consecutive(
 # -- counting ------------------------------------------------------------------------------------
 
 
+@public(method=True)
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, … occurs in a vector of integers, or the sum of the weights there
     (float64, or float32 where the weights are). As long as the greatest element asks for, at least
@@ -297,6 +291,7 @@ def _traced_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return low - less, high + less, finite
 
 
+@public(method=True)
 def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements lie in each of `bins` equal parts of [min, max] (of the elements' own range
     where both are equal, ); others, and NaN, are left out."""

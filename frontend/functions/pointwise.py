@@ -26,6 +26,7 @@ from frontend.eager.promotion import (
 )
 from frontend.eager.uncompiled import meaning
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.functions.logic import (
     bitwise_and,
     bitwise_or,
@@ -66,20 +67,10 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 
-__all__ = [
-    "add", "addcdiv", "addcmul", "clamp", "clamp_max", "clamp_min", "clip", "clone", "div",
-    "divide", "float_power", "floor_divide", "fmax", "fmin", "fmod", "lerp", "maximum", "minimum",
-    "mul", "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide", "where",
-]  # fmt: skip
-IN_PLACE = (
-    "add addcdiv addcmul clamp clamp_max clamp_min clip div divide floor_divide fmod "
-    "lerp mul multiply pow remainder sub subtract true_divide"
-)
-METHODS = f"{IN_PLACE} clone float_power fmax fmin maximum minimum"
-
 # -- sums and products ---------------------------------------------------------------------------
 
 
+@public(method=True, in_place=True)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha · other. Bool tensors: logical or."""
     if alpha.__class__ is not int or alpha != 1:
@@ -91,6 +82,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     return result if out is None else stored(result, out)
 
 
+@public(method=True, in_place=True)
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha · other."""
     no_bool_subtract(input, other)
@@ -116,12 +108,14 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     return mul(other, bool(alpha) if kind is DType.bool else fitting(alpha, kind))
 
 
+@public(node="RsubBackward1")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha · input."""
     need_tensors("rsub", input=input)
     return sub(other, input, alpha=alpha)
 
 
+@public(method=True, in_place=True)
 def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · other. Bool tensors: logical and."""
     if both_bool(input, other):
@@ -134,6 +128,7 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
 multiply = mul
 
 
+@public(method=True, in_place=True, node="Addcmul")
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
 ) -> Tensor:
@@ -144,6 +139,7 @@ def addcmul(
     return stored(input + _times(casted(tensor1, kind) * casted(tensor2, kind), value, kind), out)
 
 
+@public(method=True, in_place=True, node="Addcdiv")
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
 ) -> Tensor:
@@ -168,6 +164,7 @@ def _times(x: Tensor, value: Any, kind: DType) -> Tensor:
     return x * (value if kind.is_float else int(value))
 
 
+@public(method=True, in_place=True, node="Lerp")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
     """input + weight · (end - input), exact at the weights 0 and 1. Raises RuntimeError where the
     dtypes differ, NotImplementedError for integers."""
@@ -192,6 +189,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
 # -- quotients -----------------------------------------------------------------------------------
 
 
+@public(method=True, in_place=True)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other; integers divide to the default float dtype. `rounding_mode` "floor" rounds
     down, "trunc" towards zero, and both have gradient 0."""
@@ -216,6 +214,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 divide = div
 
 
+@public(method=True, in_place=True)
 def true_divide(dividend: Any, divisor: Any, *, out: Any = None) -> Tensor:
     """dividend / divisor; integers divide to the default float dtype."""
     return div(dividend, divisor, out=out)
@@ -226,6 +225,7 @@ def _no_bool(kind: DType, kernel: str) -> None:
         raise not_implemented(kernel, kind)
 
 
+@public(method=True, in_place=True)
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input / other rounded down. Backward through it raises RuntimeError, as in PyTorch;
     `div(rounding_mode="floor")` has gradient 0."""
@@ -234,12 +234,14 @@ def floor_divide(input: Any, other: Any, *, out: Any = None) -> Tensor:
     return stored(non_differentiable("floor_divide", divided, input, other), out)
 
 
+@public(method=True, in_place=True)
 def remainder(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input modulo other, with the sign of other."""
     _no_bool(result_type(input, other), "remainder_cpu")
     return stored(binary(e.mod, input, other), out)
 
 
+@public(method=True, in_place=True)
 def fmod(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
     """input modulo other, with the sign of input."""
     need_tensors("fmod", input=input)
@@ -250,6 +252,7 @@ def fmod(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
 # -- powers --------------------------------------------------------------------------------------
 
 
+@public(method=True, in_place=True, node="Pow")
 def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to a power. A small whole exponent multiplies; 0.5 is a square root. Integers stay
     integers, and to a negative power they are 0 but for 1 and -1."""
@@ -295,6 +298,7 @@ def _multiplied(x: Tensor, times: int) -> Tensor:
     return binary(e.mul, squared, x) if times % 2 else squared
 
 
+@public(method=True, node="Pow")
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input to a power, in float64, or complex128."""
     kind = DType.c128 if result_type(input, exponent).is_complex else DType.f64
@@ -308,11 +312,13 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 # -- choice --------------------------------------------------------------------------------------
 
 
+@public(method=True)
 def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The greater of two; NaN wins. Equal elements share the gradient."""
     return _extreme("maximum", e.maximum, logical_or, input, other, out)
 
 
+@public(method=True)
 def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The smaller of two; NaN wins. Equal elements share the gradient."""
     return _extreme("minimum", e.minimum, logical_and, input, other, out)
@@ -324,11 +330,13 @@ def _extreme(name: str, op: Any, of_bools: Any, x: Tensor, y: Tensor, out: Any) 
     return result if out is None else stored(result, out)
 
 
+@public(method=True, node="Fmax")
 def fmax(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The greater of two; a number wins over NaN. Of equal elements the first has the gradient."""
     return _number_extreme("fmax", maximum, input, other, out)
 
 
+@public(method=True, node="Fmin")
 def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The smaller of two; a number wins over NaN. Of equal elements the first has the gradient."""
     return _number_extreme("fmin", minimum, input, other, out)
@@ -342,6 +350,7 @@ def _number_extreme(name: str, extreme: Any, x: Tensor, y: Tensor, out: Any) -> 
     return stored(where(logical_or(better, y != y), x, y), out)
 
 
+@public(method=True, in_place="torch")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Elements below `min` become `min`, above `max` become `max`: both numbers, or both
     tensors."""
@@ -372,16 +381,19 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
 clip = clamp
 
 
+@public(method=True, in_place="torch", node="ClampMin")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Elements below `min` become `min`."""
     return clamp(input, min=min, out=out)
 
 
+@public(method=True, in_place="torch", node="ClampMax")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Elements above `max` become `max`."""
     return clamp(input, max=max, out=out)
 
 
+@public()
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where `condition` holds, else `other`; `where(condition)` gives the positions, as
     `nonzero(as_tuple=True)` does."""
@@ -409,6 +421,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 # -- conversion ----------------------------------------------------------------------------------
 
 
+@public(method=True)
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory; gradients flow through it."""
     return CONTEXT.apply(e.cast, (input,), {"dtype": input.dtype})[0]

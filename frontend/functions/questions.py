@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from frontend.functions import reduce
-from frontend.functions.arguments import need_tensors, stored, takes_out
+from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import empty, full
+from frontend.functions.declarations import public
 from frontend.functions.logic import logical_and
 from frontend.functions.norms import norm
 from frontend.functions.order import cumsum
@@ -26,13 +27,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 
-__all__ = [
-    "as_strided_scatter", "constant_pad_nd", "dim_order", "empty_permuted", "fill_diagonal_",
-    "get_device", "is_inference", "is_inference_mode_enabled", "is_nonzero", "is_same_size",
-    "is_signed", "nonzero_static", "renorm", "sum_to_size",
-]  # fmt: skip
 
-
+@public(method=True)
 def is_nonzero(input: Tensor) -> bool:
     """Whether a tensor of one element is not 0. Raises RuntimeError for others."""
     need_tensors("is_nonzero", input=input)
@@ -42,12 +38,14 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
+@public(method=True)
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape."""
     need_tensors("is_same_size", input=input, other=other)
     return input._sizes == other._sizes
 
 
+@public(at="", method=True)
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     """The dimensions as they lie in memory, the outermost first. `ambiguity_check`: True, or a list
     of memory formats of which exactly one has to fit, raises RuntimeError where sizes of 1 or equal
@@ -90,29 +88,34 @@ def _lies_as(x: Tensor, memory_format: Any) -> bool:
     return x.dim() == len(order) and bool(x.permute(order).is_contiguous())
 
 
+@public()
 def is_signed(input: Tensor) -> bool:
     """Whether a dtype has negative numbers."""
     need_tensors("is_signed", input=input)
     return bool(input.is_signed())
 
 
+@public()
 def get_device(input: Tensor) -> int:
     """-1: tensors are on the CPU."""
     need_tensors("get_device", input=input)
     return -1
 
 
+@public()
 def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made in inference mode."""
     need_tensors("is_inference", input=input)
     return bool(input.is_inference())
 
 
+@public()
 def is_inference_mode_enabled() -> bool:
     """Whether gradients are off by `inference_mode`, which is the same as `no_grad` here."""
     return STATE.grad_enabled is False
 
 
+@public()
 def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
     """`value` around the elements: `pad` has the widths before and after, the last dimension
     first. Negative widths cut off."""
@@ -128,7 +131,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
     return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, fitting(value, input.dtype))
 
 
-@takes_out
+@public(method=True, in_place=True, out=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
     need_tensors("renorm", input=input)
@@ -144,6 +147,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
 
 
+@public(at="", method=True)
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the dimensions that broadcasting from `size` would repeat."""
     wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
@@ -158,6 +162,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return reduce.sum(self, axes, keepdim=True).reshape(wanted) if axes else self
 
 
+@public(at="", method=True)
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """`fill_value` on the diagonal, in place; with `wrap` it starts anew below a tall matrix."""
     if self.dim() < 2:
@@ -180,6 +185,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 # -- memory ----------------------------------------------------------------------------------------
 
 
+@public()
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
     """A tensor of whatever lies in memory, whose dimensions lie there in the order given, the last
     one densest."""
@@ -203,6 +209,7 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
     return stored_so.permute(*inverse) if inverse else stored_so
 
 
+@public(method=True)
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
@@ -230,6 +237,7 @@ def as_strided_scatter(
     return put(input, places.expand(shape), src)
 
 
+@public(method=True)
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
     """[size, dim]: the positions of the first `size` elements that are not 0, and rows of
     `fill_value` behind them. Unlike `nonzero` it has a compiled form."""

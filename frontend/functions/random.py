@@ -22,6 +22,7 @@ from frontend.eager.uncompiled import joined
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.declarations import public
 from frontend.functions.random_fills import box_muller, normal_fill, uniform_fill
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.generator import Generator, default_generator, drawn_on
@@ -30,13 +31,6 @@ from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops.generate import random_uniform
 from graphc.ops.order import argsort
-
-__all__ = [
-    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
-    "set_rng_state",
-]  # fmt: skip
-METHODS = ""
 
 DIGITS = {DType.f16: 11, DType.bf16: 8, DType.f32: 24, DType.f64: 53}
 """Binary digits of the float dtypes."""
@@ -49,31 +43,37 @@ _C_NAMES = {
 # -- generators ----------------------------------------------------------------------------------
 
 
+@public()
 def manual_seed(seed: int) -> Generator:
     """Start the default generator's stream of `seed`."""
     return default_generator.manual_seed(int(seed))
 
 
+@public()
 def seed() -> int:
     """Seed the default generator from the operating system; the seed."""
     return default_generator.seed()
 
 
+@public()
 def initial_seed() -> int:
     """The seed the default generator began with."""
     return default_generator.initial_seed()
 
 
+@public()
 def get_rng_state() -> Tensor:
     """The state of the default generator, uint8[16]."""
     return default_generator.get_state()
 
 
+@public()
 def set_rng_state(new_state: Tensor) -> None:
     """Have the default generator go on from a state."""
     default_generator.set_state(new_state)
 
 
+@public()
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, *_: Any, **__: Any) -> Iterator[None]:
     """Put the default generator's state back on leaving; unless `enabled`, do nothing."""
@@ -182,6 +182,7 @@ def _of(sizes: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
 # -- creating tensors ----------------------------------------------------------------------------
 
 
+@public()
 def rand(
     *sizes: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -194,6 +195,7 @@ def rand(
     return finished(stored(uniform(shape, kind, drawn_on(device, generator)), out), requires_grad)
 
 
+@public()
 def randn(
     *sizes: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
@@ -207,6 +209,7 @@ def randn(
     return finished(stored(drawn, out), requires_grad)
 
 
+@public()
 def randint(
     low: Any = 0, high: Any = None, size: Any = None, *, generator: Generator | None = None,
     out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -272,6 +275,7 @@ def bounds(kind: DType) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
+@public()
 def randperm(
     n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -304,16 +308,19 @@ def _options(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "dtype": input.dtype if dtype is None else as_dtype(dtype)}
 
 
+@public()
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """`rand` in the shape and dtype of `input`; it takes `rand`'s options."""
     return rand(input.shape, **_options(input, options))
 
 
+@public()
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """`randn` in the shape and dtype of `input`; it takes `randn`'s options."""
     return randn(input.shape, **_options(input, options))
 
 
+@public()
 def randint_like(input: Tensor, low: Any = 0, high: Any = None, **options: Any) -> Tensor:
     """`randint` in the shape and dtype of `input`; it takes `randint`'s options."""
     first, last = (0, low) if high is None else (low, high)

@@ -15,6 +15,7 @@ from frontend.eager.promotion import casted
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
+from frontend.functions.declarations import public
 from frontend.tensors.host_data import overflow
 from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import SymInt, is_open
@@ -25,8 +26,6 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops.conversion import convert
 from graphc.ops.generate import iota
-
-__all__ = ["arange", "eye", "linspace", "logspace", "range"]
 
 
 def _number(name: str, argument: str, value: Any) -> Any:
@@ -54,6 +53,7 @@ def _in(kind: DType, numbers: np.ndarray) -> np.ndarray:
 _MISSING: Any = object()
 
 
+@public()
 def arange(
     *bounds: Any, start: Any = _MISSING, end: Any = _MISSING, step: Any = _MISSING, out: Any = None,
     dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
@@ -113,6 +113,7 @@ def _check_range(first: Any, last: Any, by: Any) -> None:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
 
 
+@public()
 def range(
     start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -136,6 +137,7 @@ def range(
     return stored(finished(result, requires_grad, device), out)
 
 
+@public()
 def linspace(
     start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -203,6 +205,7 @@ def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndar
                     last - step * (steps - 1 - place))  # fmt: skip
 
 
+@public()
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -219,6 +222,7 @@ def logspace(
     return stored(finished(result, requires_grad, device), out)
 
 
+@public()
 def eye(
     n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,

@@ -8,6 +8,7 @@ from typing import Any
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, result_type
+from frontend.functions.declarations import public
 from frontend.functions.layout import atleast_2d, expand, listed, ravel, reshaped, sliced
 from frontend.functions.reduce import axes_of, dimension
 from frontend.functions.shape import cat, padded, stack
@@ -15,15 +16,10 @@ from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 from graphc.ops import indexing
 
-__all__ = [
-    "block_diag", "cartesian_prod", "combinations", "flip", "fliplr", "flipud", "meshgrid", "roll",
-    "rot90",
-]  # fmt: skip
-METHODS = "flip fliplr flipud roll rot90"
-
 # -- order ---------------------------------------------------------------------------------------
 
 
+@public(method=True, node="Flip")
 def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The order of elements reversed along `dims` (a copy, as in PyTorch)."""
     wanted = listed(axes, dims)
@@ -34,6 +30,7 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     return result.clone()
 
 
+@public(method=True, node="Flip")
 def fliplr(input: Tensor) -> Tensor:
     """The second dimension reversed."""
     if input.dim() < 2:
@@ -41,6 +38,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, (1,))
 
 
+@public(method=True, node="Flip")
 def flipud(input: Tensor) -> Tensor:
     """The first dimension reversed."""
     if input.dim() < 1:
@@ -48,6 +46,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
+@public(method=True, node="Rot90")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned k times by 90° in the plane of two dimensions, from the first towards the second."""
     if len(dims) != 2:
@@ -69,6 +68,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return input.clone()
 
 
+@public(method=True, node="Roll")
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along `dims`, those that leave at one end entering at the other; without
     `dims` along the flattened tensor."""
@@ -98,6 +98,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 # -- grids ---------------------------------------------------------------------------------------
 
 
+@public()
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Each vector expanded over the grid of all of them, one dimension per vector; "xy" exchanges
     the first two dimensions, None is "ij"."""
@@ -135,6 +136,7 @@ def _vector(x: Tensor) -> Tensor:
     return x
 
 
+@public()
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """[rows, vectors]: all ways to take one element of each vector; one vector is itself."""
     for x in tensors:
@@ -144,6 +146,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return stack([ravel(grid) for grid in meshgrid(*tensors, indexing="ij")], 1)
 
 
+@public()
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """[rows, r]: all ways to take r elements of a vector, in order."""
     _vector(input)
@@ -157,6 +160,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return CONTEXT.apply(indexing.take, (input, index), {"axis": 0})[0]
 
 
+@public(node="BlockDiag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices (vectors are rows) along the diagonal of a matrix of zeros."""
     for position, x in enumerate(tensors):

@@ -8,7 +8,6 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, floating
 from frontend.functions import pointwise as f
@@ -16,10 +15,10 @@ from frontend.functions import return_types
 from frontend.functions.arguments import (
     need_tensors,
     not_implemented,
-    numpy_names,
     stored,
     stored_exactly,
 )
+from frontend.functions.declarations import public
 from frontend.functions.logic import isnan, truth
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.tensor import Tensor
@@ -29,15 +28,6 @@ from graphc.ir.types import DType
 from graphc.ops import composite, indexing, reduce, summaries
 from graphc.ops import movement as m
 from graphc.ops.linear_algebra import norms
-
-__all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "log_softmax",
-    "logsumexp", "max", "min", "nansum", "prod", "softmax", "sum",
-]  # fmt: skip
-METHODS = (
-    "all amax amin aminmax any argmax argmin count_nonzero log_softmax logsumexp max min nansum "
-    "prod softmax sum"
-)
 
 
 def dimension(dim: int, rank: int) -> int:
@@ -88,7 +78,7 @@ def _summand(name: str, x: Any, dtype: Any) -> Tensor:
     return x if x.dtype.is_float else casted(x, DType.i64)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
@@ -97,7 +87,7 @@ def sum(
     return total if out is None else stored(total, out)
 
 
-@numpy_names
+@public(method=True, node="Nansum", numpy_names=True)
 def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
@@ -108,8 +98,7 @@ def nansum(
     return sum(x, dim, keepdim, out=out)
 
 
-@numpy_names
-@full_precision
+@public(method=True, numpy_names=True, autocast="float32")
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None,
     out: Any = None,
@@ -125,7 +114,7 @@ def prod(
     return product if out is None else stored(product, out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """How many elements differ from 0 (int64)."""
     return sum(truth(input), dim)
@@ -145,19 +134,19 @@ def _needs_elements(name: str, x: Tensor, dim: Any) -> None:
         )
 
 
-@numpy_names
+@public(method=True, node="Amax", numpy_names=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The greatest element; equal ones share the gradient."""
     return stored_exactly(_extreme("amax", reduce.max, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, node="Amin", numpy_names=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The smallest element; equal ones share the gradient."""
     return stored_exactly(_extreme("amin", reduce.min, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
 ) -> Any:
@@ -175,7 +164,7 @@ def _extreme(name: str, op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return casted(reduced(op, casted(x, DType.i32), dim, keepdim), DType.bool)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def argmax(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
 ) -> Tensor:
@@ -183,7 +172,7 @@ def argmax(
     return stored(_argument("argmax", reduce.argmax, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def argmin(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None
 ) -> Tensor:
@@ -212,7 +201,7 @@ def _position(name: str, op: Any, x: Tensor, dim: int | None, keepdim: bool) -> 
     return reduced(op, x, dim, keepdim)
 
 
-@numpy_names
+@public(method=True, node_along="MaxBackward0", numpy_names=True)
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """`max(x)`: the greatest element, whose gradient equal ones share. `max(x, dim)`: (values,
     indices), the gradient goes to the first greatest. `max(x, y)`: as `maximum`."""
@@ -223,7 +212,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = Non
     return stored(return_types.max(*_along("max", reduce.argmax, input, dim, keepdim)), out)
 
 
-@numpy_names
+@public(method=True, node_along="MinBackward0", numpy_names=True)
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """`min(x)`: the smallest element, whose gradient equal ones share. `min(x, dim)`: (values,
     indices), the gradient goes to the first smallest. `min(x, y)`: as `minimum`."""
@@ -257,13 +246,13 @@ def _along(name: str, op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tens
 # -- truth ---------------------------------------------------------------------------------------
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """Whether some element differs from 0; uint8 gives uint8."""
     return stored(_judged(reduce.any, input, dim, keepdim), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """Whether no element is 0; uint8 gives uint8."""
     return stored(_judged(reduce.all, input, dim, keepdim), out)
@@ -279,13 +268,13 @@ def _judged(op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
 # -- compositions --------------------------------------------------------------------------------
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
     """exp(x) over its sum along `dim`. `dtype`: what the input is cast to first."""
     return stored(_normalised(composite.softmax, input, dim, dtype), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
     """The logarithm of softmax, exact where softmax underflows."""
     return stored(_normalised(composite.log_softmax, input, dim, dtype), out)
@@ -302,7 +291,7 @@ def _normalised(op: Any, x: Tensor, dim: int, dtype: Any) -> Tensor:
     return CONTEXT.apply(op, (x.reshape(1),), {"axis": 0})[0].reshape(())
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """log Σ exp(x) along `dim`, without overflow; of no elements -inf."""
     x = floating(input)

@@ -8,8 +8,9 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
-from frontend.functions.arguments import need_tensors, not_implemented, numpy_names
+from frontend.functions.arguments import need_tensors, not_implemented
 from frontend.functions.creation import shape_of
+from frontend.functions.declarations import public
 from frontend.functions.layout import expand, listed, ravel, reshaped, unsqueeze
 from frontend.functions.reduce import dimension
 from frontend.tensors.no_value import deciding
@@ -21,10 +22,8 @@ from graphc.ir.types import DType
 from graphc.ops import indexing
 from graphc.ops.generate import iota
 
-__all__ = ["repeat_interleave", "tile"]
-METHODS = "repeat repeat_interleave tile"
 
-
+@public(at="", method=True, node="Repeat")
 def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """The tensor tiled: `sizes[i]` times along dimension i."""
     times = tuple(listed(sizes, repeats))
@@ -43,13 +42,14 @@ def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     return result if result._view is None else result.clone()
 
 
+@public(method=True, node="Repeat")
 def tile(input: Tensor, *sizes: Any, dims: Any = None) -> Tensor:
     """`repeat`, with 1 for dimensions in front that are not given."""
     times = listed(sizes, dims)
     return repeat(input, (1,) * (input.dim() - len(times)) + tuple(times))
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

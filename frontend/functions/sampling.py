@@ -15,6 +15,7 @@ from frontend.eager.promotion import aligned, casted
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
+from frontend.functions.declarations import public
 from frontend.functions.matrix import attached
 from frontend.functions.order import cumsum, searchsorted, topk
 from frontend.functions.random import (
@@ -35,12 +36,6 @@ from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
-__all__ = ["bernoulli", "multinomial", "normal"]
-METHODS = (
-    "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ "
-    "uniform_"
-)
-
 
 def all_satisfy(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
     """Whether the values of parameters satisfy a condition; True for those of a trace or
@@ -54,6 +49,7 @@ def all_satisfy(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> 
 # -- functions of parameters ---------------------------------------------------------------------
 
 
+@public(method=True)
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None
 ) -> Tensor:
@@ -80,6 +76,7 @@ def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
         return casted(drawn < p, like.dtype)
 
 
+@public(node="NormalBackward1")
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
     out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -114,6 +111,7 @@ def normal(
     return finished(stored(numbers, out), requires_grad)
 
 
+@public(method=True)
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None, out: Any = None,
@@ -192,6 +190,7 @@ def _need_continuous(self: Tensor, name: str) -> None:
         )
 
 
+@public(at="", method=True)
 def uniform_(
     self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None,
     **named: float,
@@ -215,6 +214,7 @@ def uniform_(
     return _put(self, numbers)
 
 
+@public(at="", method=True)
 def normal_(
     self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
@@ -238,6 +238,7 @@ def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator |
         return normal_numbers(self._sizes, wide, source) * std + mean
 
 
+@public(at="", method=True)
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
@@ -251,11 +252,13 @@ def log_normal_(
     return _put(self, numbers)
 
 
+@public(at="", method=True)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Filled with 1 with probability p (a number, or a tensor that broadcasts), else 0."""
     return self._assign(_coins(self, p, generator))
 
 
+@public(at="", method=True)
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Filled with exponential numbers of the rate `lambd`; never 0."""
     _need_continuous(self, "Exponential")
@@ -267,6 +270,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     return _put(self, numbers)
 
 
+@public(at="", method=True)
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Filled with how many tries the first success takes, each with probability p."""
     if not 0 < p < 1:
@@ -277,6 +281,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return _put(self, numbers)
 
 
+@public(at="", method=True)
 def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
@@ -290,6 +295,7 @@ def cauchy_(
     return _put(self, numbers)
 
 
+@public(at="", method=True)
 def random_(
     self: Tensor, *limits: int | None, generator: Generator | None = None, **named: int | None
 ) -> Tensor:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.eager.autocasting import widest_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored, stored_exactly
+from frontend.functions.declarations import public
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
@@ -23,16 +23,6 @@ from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import indexing
 from graphc.ops import movement as m
 from graphc.ops.reduce import highest, lowest
-
-__all__ = [
-    "gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "put",
-    "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim",
-]  # fmt: skip
-METHODS = (
-    "gather index_add index_copy index_fill index_reduce index_select put scatter scatter_add "
-    "scatter_reduce take take_along_dim"
-)
-IN_PLACE = "index_add index_copy index_fill index_reduce put scatter scatter_add scatter_reduce"
 
 
 def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
@@ -58,6 +48,7 @@ def _need_integer(index: Tensor, message: str, *allowed: DType) -> None:
 # -- along a dimension: the index has the tensor's rank ------------------------------------------
 
 
+@public(method=True)
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Any = None
 ) -> Tensor:
@@ -89,6 +80,7 @@ def gather(
     return stored_exactly(gathered if index.dim() else s.reshape(gathered, ()), out)
 
 
+@public(method=True)
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None
 ) -> Tensor:
@@ -178,6 +170,7 @@ def _source(input: Tensor, index: Tensor, src: Any, value: Any) -> Tensor:
 _REDUCTIONS = {"add": indexing.scatter_add, "multiply": indexing.scatter_mul}
 
 
+@public(method=True, in_place=True)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
     reduce: str | None = None, out: Any = None,
@@ -203,6 +196,7 @@ def scatter(
     return stored(_scattered(_REDUCTIONS[reduce], input, dim, index, source), out)
 
 
+@public(method=True, in_place=True)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` added at `index` along `dim`, in row-major order."""
     need_tensors("scatter_add", input=input)
@@ -216,6 +210,7 @@ _COMBINES = {
 }  # fmt: skip
 
 
+@public(method=True, in_place=True)
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
     include_self: bool = True, out: Any = None,
@@ -256,6 +251,7 @@ def _vector(index: Tensor, name: str) -> Tensor:
     return _one_dimension(index)
 
 
+@public(method=True, node="IndexSelect")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """The slices at the positions `index` [n] along `dim`. Raises IndexError."""
     need_tensors("index_select", input=input)
@@ -294,6 +290,7 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
     return x, at, values, axis
 
 
+@public(method=True, in_place=True)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -312,7 +309,7 @@ def index_add(
     return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
-@widest_precision
+@public(method=True, in_place=True, node="IndexCopy", autocast="promote")
 def index_copy(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Any = None
 ) -> Tensor:
@@ -325,6 +322,7 @@ def index_copy(
     return stored(result if input.dim() else s.reshape(result, ()), out)
 
 
+@public(method=True, in_place=True, node="IndexFill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """A copy of `input` with a number or 0-d tensor at the positions `index` [n] along `dim`."""
     need_tensors("index_fill", input=input)
@@ -340,6 +338,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return result if input.dim() else s.reshape(result, ())
 
 
+@public(method=True, in_place=True)
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True, out: Any = None,
@@ -376,6 +375,7 @@ def _flat(name: str, input: Tensor, index: Tensor) -> Tensor:
     return wrapped(index, count, 0, message)
 
 
+@public(method=True, node="Take")
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     """Elements at positions of the flattened tensor, in the shape of `index`. Raises IndexError."""
     need_tensors("take", input=input)
@@ -384,6 +384,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     return stored(_apply(indexing.take, s.ravel(input), at, axis=0), out)
 
 
+@public(method=True, in_place=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `source` at positions of the flattened tensor, or added there."""
     if source.dtype is not input.dtype:

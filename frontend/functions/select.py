@@ -10,7 +10,8 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import shape as s
-from frontend.functions.arguments import fail, need_tensors, stored, takes_out
+from frontend.functions.arguments import fail, need_tensors, stored
+from frontend.functions.declarations import public
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
@@ -29,17 +30,6 @@ from graphc.ops import movement as m
 from graphc.ops.generate import iota
 from graphc.system import IMPORTING
 
-__all__ = [
-    "as_strided", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "select",
-    "select_scatter", "slice_scatter", "tril", "tril_indices", "triu", "triu_indices",
-]  # fmt: skip
-METHODS = (
-    "as_strided diag diag_embed diagflat diagonal diagonal_scatter select select_scatter "
-    "slice_scatter tril triu unfold"
-)
-IN_PLACE = "tril triu"
-
-
 # -- triangles -----------------------------------------------------------------------------------
 
 
@@ -56,11 +46,13 @@ def _triangle(name: str, input: Tensor, diagonal: int, upper: bool) -> Tensor:
     return CONTEXT.apply(e.where, (kept, input, filled(0, input.dtype, shape)), {})[0]
 
 
+@public(method=True, in_place=True, node="Tril")
 def tril(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
     """The lower triangle of each matrix, zeros above."""
     return stored(_triangle("tril", input, diagonal, upper=False), out)
 
 
+@public(method=True, in_place=True, node="Triu")
 def triu(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
     """The upper triangle of each matrix, zeros below."""
     return stored(_triangle("triu", input, diagonal, upper=True), out)
@@ -76,6 +68,7 @@ def _triangle_indices(name: str, places: Any, row: int, col: int, dtype: Any) ->
     return from_data(np.stack(places), kind)
 
 
+@public()
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
     layout: Any = None,
@@ -85,6 +78,7 @@ def tril_indices(
     return _triangle_indices("tril_indices", places, row, col, dtype)
 
 
+@public()
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
     layout: Any = None,
@@ -104,6 +98,7 @@ def _pair(dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return first, second
 
 
+@public(method=True)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The elements whose coordinate along `dim2` is `offset` more than along `dim1`, as a last
     dimension: a view."""
@@ -113,6 +108,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return CONTEXT.apply(strided.diagonal, (input,), attributes)[0]
 
 
+@public(method=True)
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Square matrices over `dim1` and `dim2` of the result with the last dimension of `input` on
     their diagonal `offset`, zeros elsewhere."""
@@ -126,6 +122,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return CONTEXT.apply(strided.diagonal_embed, (input, zero), attributes)[0]
 
 
+@public(method=True)
 def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
     """A diagonal of a matrix as a vector, or a matrix with a vector on a diagonal."""
     need_tensors("diag", input=input)
@@ -137,6 +134,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
     return stored(CONTEXT.apply(strided.diagonal, (input,), attributes)[0].clone(), out)
 
 
+@public(method=True)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of `input`, in order, on a diagonal."""
     return diag_embed(s.ravel(input), offset)
@@ -159,6 +157,7 @@ def _need_part(src: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
+@public(method=True)
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -169,6 +168,7 @@ def diagonal_scatter(
     return _back(input, strided.diagonal, attributes, src)
 
 
+@public(method=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at one position along `dim`, without that dimension: a view."""
     need_tensors("select", input=input)
@@ -197,6 +197,7 @@ def _slice_attributes(shape: tuple[int, ...], axis: int, along: slice) -> dict[s
     }
 
 
+@public(method=True)
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` as the slice at one position along `dim`."""
     part = select(input.detach(), dim, index)
@@ -208,7 +209,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _back(input, m.slice_, attributes, s.unsqueeze(src, axis))
 
 
-@takes_out
+@public(method=True, out=True)
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
@@ -225,6 +226,7 @@ def slice_scatter(
 # -- windows and strides -------------------------------------------------------------------------
 
 
+@public(at="", method=True, node="Unfold")
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All slices of `size` along a dimension, `step` apart, as a last dimension: a view. Raises
     RuntimeError where not one fits."""
@@ -250,6 +252,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return CONTEXT.apply(strided.slide, (self,), attributes)[0]
 
 
+@public(method=True)
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:

@@ -14,6 +14,7 @@ from frontend.eager.autocasting import widest_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import numpy_names, refuse_overlap, stored
+from frontend.functions.declarations import public
 from frontend.functions.layout import (
     atleast_1d,
     atleast_2d,
@@ -47,16 +48,6 @@ from graphc.ir.types import DType
 from graphc.ops import composite
 from graphc.ops import movement as m
 
-__all__ = [
-    "cat", "chunk", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack",
-    "row_stack", "split", "split_with_sizes", "stack", "tensor_split",
-    "unbind", "unsafe_chunk", "unsafe_split", "vsplit", "vstack",
-]  # fmt: skip
-METHODS = (
-    "chunk dsplit hsplit split split_with_sizes tensor_split unbind unsafe_chunk unsafe_split "
-    "vsplit"
-)
-
 # -- joining -------------------------------------------------------------------------------------
 
 
@@ -81,8 +72,7 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
     return [casted(item, kind) for item in tensors]
 
 
-@numpy_names
-@widest_precision
+@public(numpy_names=True, autocast="promote")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors joined along an existing dimension; empty 1-d tensors are skipped."""
     items = _promoted(tensors, "cat")
@@ -118,8 +108,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
 concat = concatenate = cat
 
 
-@numpy_names
-@widest_precision
+@public(numpy_names=True, autocast="promote")
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
     items = _promoted(tensors, "stack")
@@ -140,12 +129,14 @@ def _all_tensors(tensors: Any, name: str) -> tuple[Tensor, ...]:
     return tuple(_promoted(tensors, name))
 
 
+@public()
 def hstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Joined along the second dimension, vectors along their only one."""
     items = atleast_1d(_all_tensors(tensors, "hstack"))
     return cat(items, 0 if items[0].dim() == 1 else 1, out=out)
 
 
+@public()
 def vstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Joined along the first dimension, vectors as rows."""
     return cat(atleast_2d(_all_tensors(tensors, "vstack")), 0, out=out)
@@ -154,11 +145,13 @@ def vstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
 row_stack = vstack
 
 
+@public()
 def dstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Joined along the third dimension."""
     return cat(atleast_3d(_all_tensors(tensors, "dstack")), 2, out=out)
 
 
+@public()
 def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Joined along the second dimension, vectors as columns."""
     items = _all_tensors(tensors, "column_stack")
@@ -168,7 +161,7 @@ def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
 # -- splitting -----------------------------------------------------------------------------------
 
 
-@numpy_names
+@public(method=True, node="Split", numpy_names=True)
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of a size (the last may be smaller), or of the listed sizes, as views."""
     if not tensor.dim():
@@ -189,7 +182,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return _cut(tensor, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the listed sizes, as views."""
     axis = dimension(dim, input.dim())
@@ -219,7 +212,7 @@ def _cut(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(parts)
 
 
-@numpy_names
+@public(method=True, node="Split", numpy_names=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of nearly equal size."""
     if not input.dim():
@@ -236,7 +229,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 unsafe_chunk = chunk
 
 
-@numpy_names
+@public(method=True, node="Unbind", numpy_names=True)
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along `dim`, each without that dimension."""
     if not input.dim():
@@ -247,7 +240,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(reshaped(sliced(input, axis, i, 1, 1), rest) for i in range(shape[axis]))
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """That many nearly equal parts, or parts that start at the listed positions. Either may be an
     integer tensor."""
@@ -298,6 +291,7 @@ def _places(indices: Any, sections: Any, indices_or_sections: Any) -> Any:
     return places[0]
 
 
+@public(method=True)
 def hsplit(
     input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
 ) -> tuple[Tensor, ...]:
@@ -307,6 +301,7 @@ def hsplit(
     return _split_along("hsplit", input, places, 0 if input.dim() == 1 else 1, 1)
 
 
+@public(method=True)
 def vsplit(
     input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
 ) -> tuple[Tensor, ...]:
@@ -315,6 +310,7 @@ def vsplit(
     return _split_along("vsplit", input, places, 0, 2)
 
 
+@public(method=True)
 def dsplit(
     input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None
 ) -> tuple[Tensor, ...]:

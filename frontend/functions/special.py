@@ -13,6 +13,7 @@ from frontend.eager.non_differentiable import non_differentiable
 from frontend.eager.promotion import binary, casted, float_binary, floating, result_type
 from frontend.eager.uncompiled import real_part
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.functions.logic import isnan
 from frontend.functions.pointwise import clamp, mul, pow, where
 from frontend.functions.unary import exp, log1p, sin
@@ -24,18 +25,10 @@ from graphc.ops import elementwise as e
 from graphc.ops.scalar_functions import special, trigonometric
 from graphc.system import IMPORTING
 
-__all__ = [
-    "arctan2", "atan2", "copysign", "deg2rad", "heaviside", "hypot", "isneginf", "isposinf",
-    "ldexp", "logaddexp", "logaddexp2", "logit", "nan_to_num", "rad2deg", "sinc", "xlogy",
-]  # fmt: skip
-IN_PLACE = (
-    "arctan2 atan2 copysign deg2rad heaviside hypot ldexp logit nan_to_num rad2deg sinc xlogy"
-)
-METHODS = f"{IN_PLACE} isneginf isposinf logaddexp logaddexp2"
-
 # -- two operands --------------------------------------------------------------------------------
 
 
+@public(method=True, in_place=True)
 def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The angle between -π and π of the point (other, input); its gradient at the origin is 0."""
     need_tensors("atan2", input=input, other=other)
@@ -53,11 +46,13 @@ def _of_floats(name: str, op: Any, x: Any, y: Any, out: Any) -> Tensor:
     return stored(binary(op, x, y), out)
 
 
+@public(method=True, in_place=True)
 def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """√(input² + other²), without overflow. At least one operand is floating point."""
     return _of_floats("hypot", trigonometric.hypot, input, other, out)
 
 
+@public(method=True)
 def logaddexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """log(exp(input) + exp(other)), without overflow. At least one operand is floating point."""
     need_tensors("logaddexp", input=input, other=other)
@@ -73,11 +68,13 @@ def _added_logarithms(x: Tensor, y: Tensor) -> Tensor:
     return greater + log1p(exp(less - greater))
 
 
+@public(method=True)
 def logaddexp2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """log2(2^input + 2^other), without overflow. At least one operand is floating point."""
     return _of_floats("logaddexp2", special.logaddexp2, input, other, out)
 
 
+@public(method=True, in_place="torch")
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input · log(other), and 0 where input is 0 and other no NaN. One may be a number."""
     if not isinstance(other, Tensor):
@@ -85,12 +82,14 @@ def xlogy(input: Any, other: Any, *, out: Any = None) -> Tensor:
     return stored(float_binary(special.xlogy, input, other), out)
 
 
+@public(method=True, in_place=True)
 def copysign(input: Tensor, other: Any, *, out: Any = None) -> Tensor:
     """The magnitude of input with the sign of other (a tensor or number), also of -0."""
     need_tensors("copysign", input=input)
     return stored(float_binary(e.copysign, input, other), out)
 
 
+@public(method=True, in_place=True)
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
     """0 where input is negative or NaN, 1 where it is positive, `values` where it is 0. Backward
     through it raises RuntimeError."""
@@ -104,6 +103,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
     return stored(non_differentiable("heaviside", step, input, values), out)
 
 
+@public(method=True, in_place="torch")
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """input · 2^other."""
     need_tensors("ldexp", input=input, other=other)
@@ -113,6 +113,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 # -- one operand ---------------------------------------------------------------------------------
 
 
+@public(method=True, in_place="torch", node="Sinc")
 def sinc(input: Tensor, *, out: Any = None) -> Tensor:
     """sin(πx) / πx, and 1 at 0."""
     kind = floating(input).dtype
@@ -122,6 +123,7 @@ def sinc(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(casted(where(flat, 1.0, sin(angle) / angle), kind), out)
 
 
+@public(method=True, in_place="torch")
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
     """log(x / (1 - x)), NaN outside of [0, 1]; with `eps` x is first clamped to [eps, 1 - eps]."""
     x = floating(input)
@@ -130,16 +132,19 @@ def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor
     return stored(CONTEXT.apply(special.logit, (x,), {})[0], out)
 
 
+@public(method=True, in_place="torch", node="Deg2Rad")
 def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
     """Degrees as radians."""
     return stored(floating(input) * (math.pi / 180), out)
 
 
+@public(method=True, in_place="torch", node="Rad2Deg")
 def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
     """Radians as degrees."""
     return stored(floating(input) * (180 / math.pi), out)
 
 
+@public(method=True, in_place="torch", node="NanToNum")
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None,
     neginf: float | None = None, *, out: Any = None,
@@ -175,12 +180,14 @@ def _is_number(input: Tensor, number: float) -> Tensor:
     return filled(False, DType.bool, input._sizes).clone()
 
 
+@public(method=True)
 def isposinf(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether each element is +infinity."""
     need_tensors("isposinf", input=input)
     return stored(_is_number(input, math.inf), out)
 
 
+@public(method=True)
 def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether each element is -infinity."""
     need_tensors("isneginf", input=input)

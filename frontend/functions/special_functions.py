@@ -13,6 +13,7 @@ from frontend.eager.promotion import aligned, casted, float_binary, floating, re
 from frontend.functions.arguments import need_a_tensor, need_tensors, stored
 from frontend.functions.control import while_loop
 from frontend.functions.creation import ones_like, zeros_like
+from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
 from frontend.tensors.state import STATE
@@ -20,21 +21,21 @@ from frontend.tensors.tensor import Tensor
 from graphc.ops.scalar_functions import airy, bessel, quantiles
 from graphc.ops.scalar_functions import number_functions as ops
 
-__all__ = ["i0", "igamma", "igammac", "mvlgamma"]
 
-
-def _unary(op: Any, text: str) -> Any:
+def _unary(op: Any, text: str, name: str = "") -> Any:
     def function(input: Tensor, *, out: Any = None) -> Tensor:
         need_tensors(op.name, input=input)
         return stored(apply_unary(op, floating(input)), out)
 
-    function.__name__ = function.__qualname__ = op.name
+    function.__name__ = function.__qualname__ = name or op.name
     function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
     return function
 
 
 airy_ai = _unary(airy.airy_ai, "The Airy function Ai, without a gradient")
-i0 = _unary(bessel.i0, "The modified Bessel function of the first kind, order 0")
+i0 = public(method=True, in_place="torch")(
+    _unary(bessel.i0, "The modified Bessel function of the first kind, order 0")
+)
 i0e = _unary(bessel.i0e, "exp(-|x|)·I₀(x)")
 i1 = _unary(bessel.i1, "The modified Bessel function of the first kind, order 1")
 i1e = _unary(bessel.i1e, "exp(-|x|)·I₁(x)")
@@ -42,8 +43,8 @@ bessel_j0 = _unary(bessel.bessel_j0, "The Bessel function of the first kind, ord
 bessel_j1 = _unary(bessel.bessel_j1, "The Bessel function of the first kind, order 1")
 bessel_y0 = _unary(bessel.bessel_y0, "The Bessel function of the second kind, order 0")
 bessel_y1 = _unary(bessel.bessel_y1, "The Bessel function of the second kind, order 1")
-modified_bessel_i0 = _unary(bessel.i0, "The same as `i0`")
-modified_bessel_i1 = _unary(bessel.i1, "The same as `i1`")
+modified_bessel_i0 = _unary(bessel.i0, "The same as `i0`", "modified_bessel_i0")
+modified_bessel_i1 = _unary(bessel.i1, "The same as `i1`", "modified_bessel_i1")
 modified_bessel_k0 = _unary(
     bessel.modified_bessel_k0, "The modified Bessel function of the second kind, order 0"
 )
@@ -98,6 +99,7 @@ def zeta(input: Any, other: Any, *, out: Any = None) -> Tensor:
     return stored(float_binary(quantiles.zeta, input, other), out)
 
 
+@public(method=True, in_place=True)
 def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p; elements must exceed
     (p - 1) / 2, below it is infinite or NaN."""
@@ -134,12 +136,14 @@ def _gamma(op: HostOp, input: Any, other: Any, out: Any) -> Tensor:
     return stored(op(*aligned((input, other), kind if kind.is_float else STATE.default_dtype)), out)
 
 
+@public(method=True, in_place=True)
 def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The regularized lower incomplete gamma function P(input, other), with a gradient for
     `other`."""
     return _gamma(_LOWER, input, other, out)
 
 
+@public(method=True, in_place=True)
 def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The regularized upper incomplete gamma function, 1 - P, exact also where it is small."""
     return _gamma(_UPPER, input, other, out)

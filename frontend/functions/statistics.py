@@ -9,7 +9,8 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import IMAG, REAL
-from frontend.functions.arguments import need_tensors, numpy_names, stored
+from frontend.functions.arguments import need_tensors, stored
+from frontend.functions.declarations import public
 from frontend.functions.logic import isnan
 from frontend.functions.reduce import axes_of, nansum, reduced, sum
 from frontend.functions.unary import sqrt
@@ -19,11 +20,8 @@ from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ops import composite, summaries
 
-__all__ = ["mean", "nanmean", "std", "std_mean", "var", "var_mean"]
-METHODS = "mean nanmean std var"
 
-
-@numpy_names
+@public(method=True, numpy_names=True)
 def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
@@ -41,7 +39,7 @@ def mean(
     return average if out is None else stored(average, out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
@@ -88,7 +86,7 @@ def _spread(
     return reduced(op, input, dim, keepdim, correction=correction)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def var(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None, out: Any = None,
@@ -97,7 +95,7 @@ def var(
     return stored(_spread(composite.var, input, dim, unbiased, keepdim, correction), out)
 
 
-@numpy_names
+@public(method=True, numpy_names=True)
 def std(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None, out: Any = None,
@@ -113,7 +111,7 @@ def _with_mean(spread: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: boo
     return stored((deviation, level), out)
 
 
-@numpy_names
+@public(node="VarMean", numpy_names=True)
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None, out: Any = None,
@@ -122,7 +120,7 @@ def var_mean(
     return _with_mean(composite.var, input, dim, unbiased, keepdim, correction, out)
 
 
-@numpy_names
+@public(node="StdMean", numpy_names=True)
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
     correction: Any = None, out: Any = None,

@@ -10,16 +10,11 @@ import numpy as np
 
 from frontend.functions.creation import zeros
 from frontend.functions.creation_options import shape_of
+from frontend.functions.declarations import public
 from frontend.tensors.dtypes import SCALAR_NAMES, Size, on_cpu, set_default_dtype
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
-
-__all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
-    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "set_default_tensor_type", "typename",
-]  # fmt: skip
-METHODS = "new"
 
 
 class tensortype(type):
@@ -53,11 +48,16 @@ class tensortype(type):
         return f"<class 'torch{'.cuda' if cls.is_cuda else ''}.{cls.__name__}'>"
 
 
-FloatTensor, DoubleTensor = tensortype(DType.f32), tensortype(DType.f64)
-HalfTensor, BFloat16Tensor = tensortype(DType.f16), tensortype(DType.bf16)
-ByteTensor, CharTensor = tensortype(DType.u8), tensortype(DType.i8)
-ShortTensor, IntTensor = tensortype(DType.i16), tensortype(DType.i32)
-LongTensor, BoolTensor = tensortype(DType.i64), tensortype(DType.bool)
+FloatTensor = public()(tensortype(DType.f32))
+DoubleTensor = public()(tensortype(DType.f64))
+HalfTensor = public()(tensortype(DType.f16))
+BFloat16Tensor = public()(tensortype(DType.bf16))
+ByteTensor = public()(tensortype(DType.u8))
+CharTensor = public()(tensortype(DType.i8))
+ShortTensor = public()(tensortype(DType.i16))
+IntTensor = public()(tensortype(DType.i32))
+LongTensor = public()(tensortype(DType.i64))
+BoolTensor = public()(tensortype(DType.bool))
 
 
 def made_of(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None) -> Tensor:
@@ -109,6 +109,7 @@ def type_of(self: Tensor, dtype: Any = None) -> Any:
     return f"torch.{SCALAR_NAMES[self.dtype]}Tensor"
 
 
+@public(at="", method=True)
 def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """As a call of the tensor's type: sizes or data, in its dtype."""
     return made_of(args, kwargs, self.dtype)
@@ -138,6 +139,7 @@ def dtype_of_type(wanted: Any) -> DType:
 _BY_NAME: dict[Any, DType] = {f"torch.{name}Tensor": dtype for dtype, name in SCALAR_NAMES.items()}
 
 
+@public()
 def set_default_tensor_type(t: Any) -> None:
     """Make the dtype of a tensor type, or of its name, that of tensors made from Python floats.
     Deprecated, as in PyTorch: `set_default_dtype` says the same."""
@@ -150,6 +152,7 @@ def set_default_tensor_type(t: Any) -> None:
     set_default_dtype(dtype_of_type(t))
 
 
+@public()
 def typename(obj: Any) -> str:
     """The name of a type: of a tensor `torch.FloatTensor`, of others module and class."""
     if isinstance(obj, Tensor):

@@ -9,6 +9,7 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT, apply_unary
 from frontend.eager.promotion import floating
 from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.declarations import public
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -16,31 +17,15 @@ from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops.scalar_functions import special, trigonometric
 
-__all__ = [
-    "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "digamma", "erf", "erfc",
-    "erfinv", "exp", "exp2", "expm1", "fix", "floor", "frac", "lgamma", "log", "log10", "log1p",
-    "log2", "neg", "negative", "polygamma", "positive", "reciprocal", "relu", "relu_", "round",
-    "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
-    "trunc",
-]  # fmt: skip
-IN_PLACE = (
-    "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh "
-    "ceil cos cosh digamma erf erfc erfinv exp exp2 expm1 fix floor frac lgamma log log10 log1p "
-    "log2 neg negative polygamma reciprocal relu round rsqrt sgn sigmoid sign sin sinh sqrt square "
-    "tan tanh trunc"
-)
-METHODS = f"{IN_PLACE} positive signbit"
 
-
-def _unary(op: Any, text: str, name: str | None = None) -> Any:
+def _unary(op: Any, text: str, in_place: bool | str = "torch") -> Any:
     def function(input: Tensor, *, out: Any = None) -> Tensor:
         result = apply_unary(op, floating(input))
         return result if out is None else stored(result, out)
 
-    function.__name__ = function.__qualname__ = name or op.name
+    function.__name__ = function.__qualname__ = op.name
     function.__doc__ = f"{text}, elementwise; integers become the default float dtype."
-    return function
+    return public(method=True, in_place=in_place)(function)
 
 
 exp = _unary(e.exp, "e to the power of x")
@@ -69,11 +54,14 @@ atanh = arctanh = _unary(trigonometric.atanh, "The inverse of the hyperbolic tan
 
 erf = _unary(e.erf, "The error function")
 erfc = _unary(special.erfc, "1 - erf(x), exact also where erf is near 1")
-erfinv = _unary(special.erfinv, "The inverse of the error function, NaN outside of [-1, 1]")
-lgamma = _unary(special.lgamma, "The logarithm of |Γ(x)|")
-digamma = _unary(special.digamma, "The derivative of lgamma")
+erfinv = _unary(
+    special.erfinv, "The inverse of the error function, NaN outside of [-1, 1]", in_place=True
+)
+lgamma = _unary(special.lgamma, "The logarithm of |Γ(x)|", True)
+digamma = _unary(special.digamma, "The derivative of lgamma", True)
 
 
+@public(method=True, in_place=True)
 def polygamma(n: int, input: Tensor, *, out: Any = None) -> Tensor:
     """The nth derivative of digamma (n = 0: digamma itself). Also `x.polygamma(n)`."""
     if isinstance(n, Tensor):
@@ -110,12 +98,14 @@ def _copied(input: Tensor) -> Tensor:
     return CONTEXT.apply(e.cast, (input,), {"dtype": input.dtype})[0]
 
 
-floor = _whole(e.floor, "Rounded down")
-ceil = _whole(e.ceil, "Rounded up")
-trunc = fix = _whole(e.trunc, "Rounded towards zero")
+floor = public(method=True, in_place="torch")(_whole(e.floor, "Rounded down"))
+ceil = public(method=True, in_place="torch")(_whole(e.ceil, "Rounded up"))
+trunc = fix = public(method=True, in_place="torch")(_whole(e.trunc, "Rounded towards zero"))
 _round = _whole(e.round, "Rounded to the nearest whole number, halves to even")
+_round.__qualname__ = "_round"
 
 
+@public(method=True, in_place="torch")
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Rounded to the nearest whole number, or to a multiple of 10^-decimals; halves to even."""
     if decimals == 0:
@@ -127,6 +117,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     return stored(rounded, out)
 
 
+@public(method=True, in_place="torch", node="Frac")
 def frac(input: Tensor, *, out: Any = None) -> Tensor:
     """What trunc takes away: input - trunc(input)."""
     if not input.dtype.is_float:
@@ -137,6 +128,7 @@ def frac(input: Tensor, *, out: Any = None) -> Tensor:
 # -- signs ---------------------------------------------------------------------------------------
 
 
+@public(method=True, in_place="torch.abs_")
 def abs(input: Tensor, *, out: Any = None) -> Tensor:
     """The magnitude, elementwise."""
     need_tensors("abs", input=input)
@@ -148,6 +140,7 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
 absolute = abs
 
 
+@public(method=True, in_place="torch")
 def neg(input: Tensor, *, out: Any = None) -> Tensor:
     """-input. Raises RuntimeError for bools."""
     need_tensors("neg", input=input)
@@ -164,6 +157,7 @@ def neg(input: Tensor, *, out: Any = None) -> Tensor:
 negative = neg
 
 
+@public(method=True)
 def positive(input: Tensor) -> Tensor:
     """The tensor itself. Raises RuntimeError for bools."""
     if input.dtype is DType.bool:
@@ -173,6 +167,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@public(method=True, in_place=True)
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """-1, 0 or 1 by the sign, elementwise; 0 for NaN. Bools are left as they are."""
     need_tensors("sign", input=input)
@@ -188,6 +183,7 @@ def sign(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(result, out)
 
 
+@public(method=True, in_place=True, node="Sgn")
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """The sign, elementwise; of a complex number x / |x|, and 0 for 0."""
     if not input.is_complex():
@@ -195,6 +191,7 @@ def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(apply_unary(e.sign, input), out)
 
 
+@public(method=True)
 def signbit(input: Tensor, *, out: Any = None) -> Tensor:
     """Whether the sign is negative, also that of -0."""
     need_tensors("signbit", input=input)
@@ -208,6 +205,7 @@ def signbit(input: Tensor, *, out: Any = None) -> Tensor:
 # -- products ------------------------------------------------------------------------------------
 
 
+@public(method=True, in_place="torch", node="Pow")
 def square(input: Tensor, *, out: Any = None) -> Tensor:
     """input · input; bools become integers."""
     need_tensors("square", input=input)
@@ -215,19 +213,16 @@ def square(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(CONTEXT.apply(e.mul, (x, x), {})[0], out)
 
 
+@public(method=True, in_place="torch", node="Reciprocal")
 def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
     """1 / input; integers become the default float dtype."""
     return stored(1 / floating(input), out)
 
 
+@public(method=True, in_place=True)
 def relu(input: Tensor) -> Tensor:
     """max(x, 0); the gradient at 0 is 0."""
     need_tensors("relu", input=input)
     if input.dtype is DType.bool:
         raise DTypeError("Boolean inputs not supported for relu", location=user_location())
     return apply_unary(e.relu, input)
-
-
-def relu_(input: Tensor) -> Tensor:
-    """`relu`, in place."""
-    return input.relu_()

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 
 from frontend.functions.creation_options import check_options, finished
+from frontend.functions.declarations import public
 from frontend.tensors.dtypes import as_dtype
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data
 from graphc.ops.conversion import convert
-
-__all__ = [
-    "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window",
-]  # fmt: skip
 
 Weights = Callable[[np.ndarray[Any, Any], int], np.ndarray[Any, Any]]
 
@@ -64,11 +61,13 @@ def kaiser(beta: float) -> Weights:
     return weights
 
 
+@public()
 def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """(1 - cos(2πn / N)) / 2."""
     return window("hann_window", window_length, not periodic, cosines(0.5, 0.5), **options)
 
 
+@public()
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46,
     **options: Any,
@@ -77,17 +76,20 @@ def hamming_window(
     return window("hamming_window", window_length, not periodic, cosines(alpha, beta), **options)
 
 
+@public()
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """0.42 - 0.5·cos(2πn / N) + 0.08·cos(4πn / N)."""
     weights = cosines(0.42, 0.5, 0.08)
     return window("blackman_window", window_length, not periodic, weights, **options)
 
 
+@public()
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """A triangle from 0 to 1 to 0."""
     return window("bartlett_window", window_length, not periodic, triangle, **options)
 
 
+@public()
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any
 ) -> Tensor:

@@ -1,21 +1,26 @@
-"""Attaches to Tensor what can be done with tensors: each family of functions says in METHODS which
-of its names are methods, and in IN_PLACE which have a form that ends in `_`. Methods under another
-name than their function's, and Python's and NumPy's protocols, are attached one by one: whatever
-needs what is built on Tensor, so that `frontend.tensors` needs none of it."""
+"""Attaches to Tensor what can be done with tensors: the functions that declare themselves methods
+(`frontend.functions.declarations`), with their in-place forms. Methods under another name than
+their function's, and Python's and NumPy's protocols, are attached one by one: whatever needs what
+is built on Tensor, so that `frontend.tensors` needs none of it.
+
+The modules of functions that `import frontend` brings are imported here, the others when one of
+their functions is first asked for (`lazy_names`)."""
+
+# ruff: noqa: F401 (modules declare what is public as they are imported)
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from frontend.eager.gradients import backward
-from frontend.eager.node_names import name_nodes
 from frontend.functions import (
     complex_numbers,
+    control,
     conversion,
     creation,
+    declarations,
     distances,
     einsum,
     in_place,
@@ -31,6 +36,7 @@ from frontend.functions import (
     order_statistics,
     pointwise,
     random,
+    ranges,
     rearrange,
     reduce,
     repeating,
@@ -41,51 +47,15 @@ from frontend.functions import (
     special,
     statistics,
     tensor_types,
+    top_level,
     unary,
 )
-from frontend.nn import functional
-from frontend.nn.functional import top_level_layers
+from frontend.functions.declarations import DECLARED, Spellings, names_of
+from frontend.namespace.lazy_names import LAZY
+from frontend.nn.functional import top_level_layers, top_level_spatial
 from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
 from graphc.system import IMPORTING
-
-FAMILIES = (
-    unary, pointwise, special, logic, reduce, norms, statistics, distances, layout, shape,
-    repeating, rearrange, matrix, einsum, linalg, in_place, index, masks, scatter, select,
-    order, order_statistics, top_level_layers, creation, random, sampling,
-    conversion, tensor_types, complex_numbers,
-)  # fmt: skip
-"""Modules whose METHODS (and IN_PLACE) names are methods of Tensor."""
-
-LATE = {
-    "frontend.nn.functional.short_time": "istft stft",
-    "frontend.functions.memory": (
-        "const_data_ptr is_set_to resize resize_ resize_as resize_as_ set_ storage storage_offset "
-        "untyped_storage"
-    ),
-    "frontend.functions.special_functions": "i0 igamma igammac mvlgamma",
-    "frontend.functions.differences": "corrcoef cov diff",
-    "frontend.functions.histograms": "histogram",
-    "frontend.functions.number_functions": "frexp gcd hash_tensor lcm nextafter",
-    "frontend.functions.questions": (
-        "as_strided_scatter dim_order fill_diagonal_ is_nonzero is_same_size nonzero_static renorm "
-        "sum_to_size"
-    ),
-    "frontend.functions.linear_algebra.solving": "det logdet slogdet",
-    "frontend.functions.linear_algebra.factorizations": (
-        "cholesky_inverse cholesky_solve geqrf ormqr"
-    ),
-    "frontend.functions.linear_algebra.functions_of_matrices": "matrix_exp",
-    "frontend.functions.linear_algebra.former": (
-        "cholesky eig inverse lstsq lu lu_solve orgqr pinverse qr solve svd symeig triangular_solve"
-    ),
-}
-"""Methods of modules that are imported when one is first called."""
-
-IN_PLACE_LATE = (
-    "gcd", "i0", "igamma", "igammac", "lcm", "mvlgamma", "nextafter", "renorm",
-)  # fmt: skip
-"""Those of them that have a form that ends in `_`."""
 
 
 def _backward(
@@ -134,7 +104,7 @@ def _init_subclass(cls: type, /, **options: Any) -> None:
 
 def _late(module: str, name: str) -> Any:
     def method(self: Tensor, *arguments: Any, **keywords: Any) -> Any:
-        return getattr(import_module(module), name)(self, *arguments, **keywords)
+        return declarations.late_function(module, name)(self, *arguments, **keywords)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"`{name}(self, …)`."
@@ -149,21 +119,38 @@ def _reflected(function: Any, name: str) -> Any:
     return method
 
 
+def _attach(names: Spellings) -> None:
+    """Make a declared function a method, and its in-place form."""
+    for name in names.methods():
+        setattr(Tensor, name, names.declaration.function)
+    if ending := names.in_place_methods():
+        method = in_place_variants.in_place(names.declaration.function)
+        for name in ending:
+            setattr(Tensor, name, method)
+
+
+def in_place_functions() -> dict[str, Any]:
+    """The in-place functions that `torch` has because they are declared so, made in `top_level`."""
+    declared = [each for module in DECLARED for each in names_of(module)]
+    names = [name for each in declared for name in each.in_place_functions()]
+    for kinds in LAZY.values():
+        names += kinds["in_place_functions"].split()
+    functions = {name: top_level.calling(name) for name in names}
+    vars(top_level).update(functions)
+    return functions
+
+
 def install(target: Any = Tensor) -> None:
     """Attach everything to Tensor."""
-    for family in (*FAMILIES, functional):
-        name_nodes(family)
-    for family in FAMILIES:
-        for name in family.METHODS.split():
-            setattr(Tensor, name, getattr(family, name))
-        for name in getattr(family, "IN_PLACE", "").split():
-            setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(family, name)))
-    for module, names in LATE.items():
-        for name in names.split():
+    for module in list(DECLARED):
+        for names in names_of(module):
+            _attach(names)
+    for module, kinds in LAZY.items():
+        for name in kinds["methods"].split():
             setattr(Tensor, name, _late(module, name))
-    for name in IN_PLACE_LATE:
-        setattr(Tensor, f"{name}_", in_place_variants.in_place(getattr(Tensor, name)))
-    for name, method in {**in_place_variants.METHODS, **NAMED}.items():
+        for name in kinds["in_place"].split():
+            setattr(Tensor, name, in_place_variants.in_place(getattr(Tensor, name[:-1])))
+    for name, method in NAMED.items():
         method.__name__, method.__qualname__ = name, f"Tensor.{name}"
         setattr(Tensor, name, method)
     target.where = lambda self, condition, other: pointwise.where(condition, self, other)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.functions.declarations import public
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail
 from frontend.nn.recurrent import (
@@ -23,11 +24,6 @@ from frontend.nn.recurrent import (
 from frontend.nn.utils.rnn import known
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
-
-__all__ = [
-    "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
-    "rnn_tanh_cell",
-]  # fmt: skip
 
 # -- layers --------------------------------------------------------------------------------------
 
@@ -112,8 +108,10 @@ def _weights(name: str, params: Sequence[Tensor], count: int, biases: bool) -> l
     return result
 
 
-lstm, gru = _layers("lstm", "LSTM"), _layers("gru", "GRU")
-rnn_tanh, rnn_relu = _layers("rnn_tanh", "RNN_TANH"), _layers("rnn_relu", "RNN_RELU")
+lstm = public()(_layers("lstm", "LSTM"))
+gru = public()(_layers("gru", "GRU"))
+rnn_tanh = public()(_layers("rnn_tanh", "RNN_TANH"))
+rnn_relu = public()(_layers("rnn_relu", "RNN_RELU"))
 
 # -- cells ---------------------------------------------------------------------------------------
 
@@ -128,6 +126,7 @@ def _step(
     return step_of(mode, weights)(states, gates_of(mode, weights, input))[0]
 
 
+@public()
 def lstm_cell(
     input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,
     b_ih: Tensor | None = None, b_hh: Tensor | None = None,
@@ -152,6 +151,6 @@ def _cell(name: str, mode: str, module: str) -> Callable[..., Tensor]:
     return function
 
 
-gru_cell = _cell("gru_cell", "GRU", "GRUCell")
-rnn_tanh_cell = _cell("rnn_tanh_cell", "RNN_TANH", "RNNCell")
-rnn_relu_cell = _cell("rnn_relu_cell", "RNN_RELU", "RNNCell")
+gru_cell = public()(_cell("gru_cell", "GRU", "GRUCell"))
+rnn_tanh_cell = public()(_cell("rnn_tanh_cell", "RNN_TANH", "RNNCell"))
+rnn_relu_cell = public()(_cell("rnn_relu_cell", "RNN_RELU", "RNNCell"))

@@ -17,12 +17,12 @@ An object that is no Tensor, and whose class nobody saw being made, is heard fro
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from frontend.namespace.lazy_names import LAZY
 from frontend.overrides.protocol import (
     ASKING_FILE,
     OVERRIDING,
@@ -35,7 +35,9 @@ from graphc.system import import_module
 
 FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.namespace.methods")
 """Where the functions come from that are intercepted."""
-LEFT_OUT = ("frontend.functions.control", "frontend.functions.arguments")
+LEFT_OUT = (
+    "frontend.functions.control", "frontend.functions.arguments", "frontend.functions.declarations"
+)  # fmt: skip
 """Those take functions, or are none of tensors."""
 SPACES = ("frontend", "frontend.nn.functional", "frontend.linalg", "frontend.special")
 
@@ -59,8 +61,7 @@ def is_public(name: str) -> bool:
 def public_functions() -> Iterator[FunctionType]:
     """Functions and methods of tensors, each once."""
     known: set[int] = set()
-    late = sys.modules["frontend"]._LATE  # modules that are imported when they are asked for
-    modules = map(import_module, (*SPACES, *late))
+    modules = map(import_module, (*SPACES, *LAZY))
     for scope in (*map(vars, modules), vars(Tensor)):
         for name, value in list(scope.items()):
             if not isinstance(value, FunctionType) or not is_public(name) or id(value) in known:

@@ -45,6 +45,9 @@ Whether compiled functions still hold:
 - `tensors.epoch.EPOCH`: raised by whoever writes what they rely on
 - `tensors.epoch.TRACE_LOCK`: held by the thread that traces
 
+What modules said as they were imported:
+- `functions.declarations.DECLARED`: public functions
+
 Numbers given out:
 - `tensors.hooks.RemovableHandle`: of hooks
 - `eager.tape.next_sequence`: of tape nodes
@@ -54,6 +57,7 @@ Numbers given out:
 Caches, which change no result:
 - `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
 - `eager.dispatch._FILLED`: of constants
+- `functions.declarations.late_function`: of functions of modules that are imported late
 - `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
 - `eager.native_ops._MEMO`: of kernels of single ops at their sizes
 - `eager.gradient_worker._asked`: gradients that a worker is to compile ahead

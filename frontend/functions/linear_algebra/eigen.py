@@ -11,10 +11,10 @@ from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
-from frontend.functions.creation import eye
 from frontend.functions.linear_algebra.checks import LinAlgError, mH, mm, square
 from frontend.functions.linear_algebra.solving import SOLVE
 from frontend.functions.pointwise import where
+from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal
 from frontend.tensors.tensor import Tensor
 from graphc.ir.builder import user_location

@@ -8,7 +8,7 @@ from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
-from frontend.functions.creation import eye
+from frontend.functions.declarations import public
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra.checks import (
     batches,
@@ -23,6 +23,7 @@ from frontend.functions.linear_algebra.checks import (
 )
 from frontend.functions.linear_algebra.solving import TRIANGULAR, check_rows, unit
 from frontend.functions.matrix import attached
+from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal, tril, triu
 from frontend.functions.shape import cat
 from frontend.tensors.tensor import Tensor
@@ -133,6 +134,7 @@ def cholesky_ex(
     return stored(return_types.linalg_cholesky_ex(factor, info), out)
 
 
+@public(method=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """X with A·X = B, for A given by its Cholesky factor L."""
     square("cholesky_solve", A=L)
@@ -143,6 +145,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None
     return stored(_left(mH(lower), _left(lower, b, upper=False), upper=True), out)
 
 
+@public(method=True)
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """A⁻¹, for A given by its Cholesky factor L."""
     square("cholesky_inverse", A=L)
@@ -173,6 +176,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     return stored(return_types.linalg_qr(q, r), out)
 
 
+@public(method=True)
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """LAPACK's form of QR: R above the diagonal, the Householder vectors below, and their scales.
     Backward through it raises RuntimeError."""
@@ -197,6 +201,7 @@ def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) ->
     return x
 
 
+@public(at="", also="orgqr", method="orgqr")
 def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """The first columns of the product of the reflections that `geqrf` gives."""
     matrices("linalg.householder_product", input=A)
@@ -212,6 +217,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)
 
 
+@public(method=True)
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
     out: Any = None,
@@ -268,6 +274,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     return stored(return_types.linalg_lu(p, lower, upper), out)
 
 
+@public()
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *,
     out: Any = None,

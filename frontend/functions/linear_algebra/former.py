@@ -7,41 +7,39 @@ from typing import Any
 
 from frontend.functions import linalg, return_types
 from frontend.functions.arguments import stored
+from frontend.functions.declarations import public
 from frontend.functions.linear_algebra.checks import batches, matrices, mH, mT, square
 from frontend.functions.linear_algebra.factorizations import (
     cholesky as _cholesky,
 )
-from frontend.functions.linear_algebra.factorizations import householder_product as orgqr
 from frontend.functions.linear_algebra.factorizations import lu_factor, lu_factor_ex
 from frontend.functions.linear_algebra.factorizations import lu_solve as _lu_solve
 from frontend.functions.linear_algebra.factorizations import qr as _qr
 from frontend.functions.linear_algebra.solving import TRIANGULAR
-from frontend.functions.linear_algebra.solving import inv as inverse
 from frontend.functions.linear_algebra.spectra import pinv
 from frontend.functions.linear_algebra.spectra import svd as _svd
 from frontend.tensors.tensor import Tensor
 
-__all__ = [
-    "cholesky", "eig", "frobenius_norm", "inverse", "lstsq", "lu", "lu_solve", "matrix_rank",
-    "nuclear_norm", "orgqr", "pinverse", "qr", "solve", "svd", "symeig", "triangular_solve",
-]  # fmt: skip
 
-
+@public(method=True)
 def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """`linalg.cholesky`."""
     return _cholesky(input, upper=upper, out=out)
 
 
+@public(method=True)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with a relative tolerance of `rcond`."""
     return pinv(input, rcond)
 
 
+@public(method=True)
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """`linalg.qr`, complete without `some`."""
     return stored(return_types.qr(*_qr(input, "reduced" if some else "complete")), out)
 
 
+@public(method=True)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
     """U, S and V (not its transpose) with input = U·diag(S)·Vᴴ; full matrices without `some`. U and
     V are zeros without `compute_uv`."""
@@ -56,6 +54,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     return stored(return_types.svd(u, values, mH(vh)), out)
 
 
+@public(method=True)
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False, *, out: Any = None,
@@ -69,6 +68,7 @@ def triangular_solve(
     return stored(return_types.triangular_solve(x, a.clone()), out)
 
 
+@public(method=True)
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """`linalg.lu_factor`, with the info of each matrix where asked for."""
     if get_infos:
@@ -76,17 +76,20 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return stored(tuple(lu_factor(A, pivot=pivot)), out)
 
 
+@public(method=True)
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
     """`linalg.lu_solve` with the right-hand side first."""
     return _lu_solve(LU_data, LU_pivots, b, out=out)
 
 
+@public()
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The square root of the sum of squares over `dim`."""
     dims = dim if dim is None or isinstance(dim, int) or len(dim) else None
     return linalg.vector_norm(input, 2, dims, keepdim, out=out)
 
 
+@public()
 def nuclear_norm(
     input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None
 ) -> Tensor:
@@ -107,8 +110,8 @@ def _removed(name: str, instead: str) -> Any:
     return function
 
 
-eig = _removed("eig", "eig")
-lstsq = _removed("lstsq", "lstsq")
-matrix_rank = _removed("matrix_rank", "matrix_rank")
-solve = _removed("solve", "solve")
-symeig = _removed("symeig", "eigh")
+eig = public(method=True)(_removed("eig", "eig"))
+lstsq = public(method=True)(_removed("lstsq", "lstsq"))
+matrix_rank = public()(_removed("matrix_rank", "matrix_rank"))
+solve = public(method=True)(_removed("solve", "solve"))
+symeig = public(method=True)(_removed("symeig", "eigh"))

@@ -10,6 +10,7 @@ from frontend.eager.promotion import casted, promote_types
 from frontend.functions import linalg, pointwise, reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import ones_like, zeros_like
+from frontend.functions.declarations import public
 from frontend.functions.linear_algebra.checks import matrices, mH, misfit, mm, square
 from frontend.functions.linear_algebra.factorizations import qr
 from frontend.functions.linear_algebra.solving import inv_ex
@@ -36,6 +37,7 @@ def _exp_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
 EXP = HostOp("linalg.matrix_exp", ops.matrix_exp, _exp_rule, ((0,), ()))
 
 
+@public(method=True)
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of square matrices: of A / 2ˢ by its series, with s such that the norm is
     at most 1/2, then squared s times."""
@@ -91,6 +93,7 @@ def _powers(x: Tensor, count: int) -> list[Tensor]:
     return powers
 
 
+@public()
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers N - 1, …, 1, 0 of each element of a vector, or with `increasing` 0, 1, …"""
     need_tensors("vander", x=x)
@@ -108,6 +111,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 # -- low-rank approximations ---------------------------------------------------------------------
 
 
+@public()
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> Any:
     """U, S and V of the `q` greatest singular values of A (of A - M), approximately: by random
     projections and `niter` steps of subspace iteration (N. Halko, P. Martinsson and J. Tropp,
@@ -125,6 +129,7 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) 
     return (right, s, left) if wide else (left, s, right)
 
 
+@public()
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """`svd_lowrank` of A with the mean of its rows taken away: the principal components are the
     columns of V."""

@@ -9,7 +9,7 @@ from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, imaginary
 from frontend.functions import pointwise, return_types
 from frontend.functions.arguments import stored, takes_out
-from frontend.functions.creation import eye
+from frontend.functions.declarations import public
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra.checks import (
     batches,
@@ -23,6 +23,7 @@ from frontend.functions.linear_algebra.checks import (
     successful,
 )
 from frontend.functions.linear_algebra.spectra import svd
+from frontend.functions.ranges import eye
 from frontend.functions.reduce import prod
 from frontend.functions.select import diag_embed, tril, triu
 from frontend.tensors.state import STATE
@@ -136,6 +137,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return return_types.linalg_solve_ex(*_solved(name, A, B, left, check_errors))
 
 
+@public(at="", also="inverse", method="inverse")
 def inv(A: Tensor, *, out: Any = None) -> Tensor:
     """The inverses of square matrices. Raises LinAlgError for a singular one."""
     square("linalg.inv", A=A)
@@ -171,12 +173,14 @@ def solve_triangular(
 # -- determinants --------------------------------------------------------------------------------
 
 
+@public(method=True)
 def det(A: Tensor, *, out: Any = None) -> Tensor:
     """The determinants of square matrices."""
     square("linalg.det", A=A)
     return stored(DET(A), out)
 
 
+@public(method=True)
 def slogdet(A: Tensor, *, out: Any = None) -> Any:
     """The signs of the determinants (0 of singular matrices) and the logarithms of their
     magnitudes."""
@@ -184,6 +188,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
     return stored(return_types.linalg_slogdet(*SLOGDET(A)), out)
 
 
+@public(method=True)
 def logdet(input: Tensor) -> Tensor:
     """The logarithms of the determinants: -inf of singular matrices, of real negative ones NaN."""
     square("linalg.slogdet", A=input)

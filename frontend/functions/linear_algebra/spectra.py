@@ -12,7 +12,7 @@ from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import stored
-from frontend.functions.creation import eye, full, full_like, zeros
+from frontend.functions.creation import full, full_like, zeros
 from frontend.functions.linear_algebra.checks import (
     batches,
     is_vector,
@@ -24,6 +24,7 @@ from frontend.functions.linear_algebra.checks import (
     successful,
 )
 from frontend.functions.pointwise import maximum, where
+from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal
 from frontend.functions.unary import abs
 from frontend.tensors.tensor import Tensor

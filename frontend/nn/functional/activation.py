@@ -7,11 +7,11 @@ import math
 import warnings
 from typing import Any
 
-from frontend.eager.autocasting import lower_precision
 from frontend.eager.dispatch import apply_one, filled
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import pointwise, random
-from frontend.functions.arguments import not_implemented, takes_out
+from frontend.functions.arguments import not_implemented
+from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
@@ -21,14 +21,6 @@ from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, elementwise, indexing, movement
 from graphc.ops.nn import activations as a
-
-__all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
-    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
-    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
-    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold", "threshold_",
-]  # fmt: skip
 
 # The fixed point of mean 0 and variance 1 (Klambauer et al., "Self-normalizing neural networks").
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -45,6 +37,7 @@ def _checked(input: Any, kernel: str) -> Any:
 # -- rectifiers ----------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(input, 0); the gradient at 0 is 0."""
     if isinstance(input, Tensor) and input.dtype is DType.bool:
@@ -52,6 +45,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return relu_(input) if inplace else apply_one(elementwise.relu, input)
 
 
+@public(at="nn.functional")
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """input where it is positive, else input · negative_slope."""
     if inplace:
@@ -59,7 +53,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return apply_one(a.leaky_relu, _checked(input, "leaky_relu_cpu"), slope=float(negative_slope))
 
 
-@lower_precision
+@public(at="nn.functional torch", method=True, autocast="lower_precision")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is positive, else input · weight: one slope, or one per channel (axis 1).
     Raises RuntimeError where shapes or dtypes do not fit."""
@@ -90,6 +84,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return apply_one(a.prelu, _checked(input, "prelu_cpu"), expanded(slopes, shape))
 
 
+@public(at="nn.functional", node="RreluWithNoise")
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False,
@@ -112,6 +107,7 @@ def rrelu(
     return apply_one(a.prelu, input, casted(drawn * (upper - lower) + lower, input.dtype))
 
 
+@public(at="nn.functional", node="Threshold")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """input where it is above `threshold` or NaN, else `value`."""
     if inplace:
@@ -123,11 +119,13 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return apply_one(elementwise.where, input <= level, instead, input)
 
 
+@public(at="nn.functional")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """input, at least 0 and at most 6."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+@public(at="nn.functional")
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -150,6 +148,7 @@ def _between(input: Tensor, low: float, high: float) -> Tensor:
     return apply_one(a.hardtanh, input, low=low, high=high)
 
 
+@public(at="nn.functional")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(input + 3) / 6."""
     if inplace:
@@ -157,6 +156,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return apply_one(a.hardsigmoid, _checked(input, "hardsigmoid_cpu"))
 
 
+@public(at="nn.functional")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """input · relu6(input + 3) / 6 (Howard et al., "Searching for MobileNetV3", 2019)."""
     if inplace:
@@ -170,7 +170,7 @@ def _level(lambd: Any, name: str) -> float:
     return float(lambd)
 
 
-@takes_out
+@public(at="nn.functional", out=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input moved towards 0 by `lambd`, and 0 where it is nearer. Raises RuntimeError where
     `lambd` is negative."""
@@ -178,7 +178,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return apply_one(a.softshrink, input, level=_level(lambd, "softshrink"))
 
 
-@takes_out
+@public(at="nn.functional torch", method=True, out=True)
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input, but 0 where its magnitude is at most `lambd`."""
     x = _checked(input, "hardshrink_cpu")
@@ -188,6 +188,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 # -- smooth --------------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is positive, else alpha · (exp(input) - 1)."""
     if inplace:
@@ -195,6 +196,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha))
 
 
+@public(at="nn.functional")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu times a scale, with the constants that keep mean 0 and variance 1."""
     if inplace:
@@ -202,6 +204,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
+@public(at="nn.functional", node="Celu")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """input where it is positive, else alpha · (exp(input / alpha) - 1). Raises RuntimeError where
     `alpha` is 0."""
@@ -212,7 +215,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return apply_one(a.elu, _checked(input, "elu_cpu"), alpha=float(alpha), rate=1 / alpha)
 
 
-@takes_out
+@public(at="nn.functional", out=True)
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """input · Φ(input), exactly or by PyTorch's `approximate='tanh'` formula."""
     _checked(input, "GeluKernelImpl")
@@ -221,48 +224,55 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return apply_one(composite.gelu, input, approximate=approximate)
 
 
+@public(at="nn.functional")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """input · sigmoid(input)."""
     return in_place(silu)(input) if inplace else apply_one(a.silu, _checked(input, "silu_cpu"))
 
 
+@public(at="nn.functional")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """input · tanh(softplus(input)) (Misra, "Mish", 2019)."""
     return in_place(mish)(input) if inplace else apply_one(a.mish, _checked(input, "mish_cpu"))
 
 
+@public(at="nn.functional")
 def tanh(input: Tensor) -> Tensor:
     return pointwise.tanh(input)
 
 
+@public(at="nn.functional")
 def sigmoid(input: Tensor) -> Tensor:
     return pointwise.sigmoid(input)
 
 
-@takes_out
+@public(at="nn.functional", out=True)
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(input)), exact where sigmoid underflows."""
     return apply_one(a.log_sigmoid, _checked(input, "log_sigmoid_cpu"))
 
 
-@takes_out
+@public(at="nn.functional", out=True)
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta · input)) / beta; input itself where beta · input is above `threshold`."""
     _checked(input, "softplus_cpu")
     return apply_one(a.softplus, input, beta=float(beta), threshold=float(threshold))
 
 
+@public(at="nn.functional")
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (pointwise.abs(input) + 1)
 
 
+@public(at="nn.functional")
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     x = input if input.dtype.is_float else input.float()
     return apply_one(a.tanhshrink, x)
 
 
+@public(at="nn.functional", node="Glu")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of `input` along `dim`, times the sigmoid of the second. Raises RuntimeError
     where the size is odd."""
@@ -282,6 +292,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 # -- along an axis -------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -290,6 +301,7 @@ def softmax(
     return _along(composite.softmax, "softmax", input, dim, _stacklevel, dtype)
 
 
+@public(at="nn.functional")
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -298,6 +310,7 @@ def softmin(
     return _along(composite.softmax, "softmax", -input, axis, _stacklevel, dtype)
 
 
+@public(at="nn.functional")
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
@@ -325,6 +338,7 @@ def _along(op: Any, name: str, x: Tensor, dim: int | None, stacklevel: int, dtyp
     return apply_one(op, x, axis=axis)
 
 
+@public(at="nn.functional")
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
@@ -350,19 +364,20 @@ def gumbel_softmax(
     return choice - soft.detach() + soft
 
 
-relu_ = in_place(relu)
-leaky_relu_ = in_place(leaky_relu)
-rrelu_ = in_place(rrelu)
-threshold_ = in_place(threshold)
+relu_ = public(at="nn.functional torch")(in_place(relu))
+leaky_relu_ = public(at="nn.functional")(in_place(leaky_relu))
+rrelu_ = public(at="nn.functional torch")(in_place(rrelu))
+threshold_ = public(at="nn.functional torch")(in_place(threshold))
 _limited = in_place(_between)
 
 
+@public(at="nn.functional")
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`hardtanh`, in place; bounds in another order are taken."""
     limited: Tensor = _limited(input, min_val, max_val)
     return limited
 
 
-elu_ = in_place(elu)
-selu_ = in_place(selu)
-celu_ = in_place(celu)
+elu_ = public(at="nn.functional")(in_place(elu))
+selu_ = public(at="nn.functional torch")(in_place(selu))
+celu_ = public(at="nn.functional torch")(in_place(celu))

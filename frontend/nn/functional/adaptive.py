@@ -8,34 +8,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops.nn import pooling, resampling
 
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
-]  # fmt: skip
-
-
 # -- the mean ------------------------------------------------------------------------------------
 
 
+@public(at="nn.functional torch")
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means over the last axis: [N, C, L] or [C, L] to [..., output_size]."""
     return _adaptive_mean(1, input, output_size)
 
 
+@public(at="nn.functional")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means over the last two axes: [N, C, H, W] or [C, H, W] to [..., *output_size]. One number
     stands for both; None keeps an axis. Raises ShapeError, AttributeValueError or TypeError."""
     return _adaptive_mean(2, input, output_size)
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Means over the last three axes: see `adaptive_avg_pool2d`."""
     return _adaptive_mean(3, input, output_size)
@@ -100,12 +95,12 @@ def _adaptive_max_with_indices(count: int) -> Any:
     return function
 
 
-adaptive_max_pool1d = _adaptive_max(1, "the last axis")
-adaptive_max_pool2d = _adaptive_max(2, "the last two axes")
-adaptive_max_pool3d = _adaptive_max(3, "the last three axes")
-adaptive_max_pool1d_with_indices = _adaptive_max_with_indices(1)
-adaptive_max_pool2d_with_indices = _adaptive_max_with_indices(2)
-adaptive_max_pool3d_with_indices = _adaptive_max_with_indices(3)
+adaptive_max_pool1d = public(at="nn.functional")(_adaptive_max(1, "the last axis"))
+adaptive_max_pool2d = public(at="nn.functional")(_adaptive_max(2, "the last two axes"))
+adaptive_max_pool3d = public(at="nn.functional")(_adaptive_max(3, "the last three axes"))
+adaptive_max_pool1d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(1))
+adaptive_max_pool2d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(2))
+adaptive_max_pool3d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(3))
 
 
 # -- sizes ---------------------------------------------------------------------------------------

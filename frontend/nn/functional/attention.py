@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from frontend.eager.autocasting import lower_precision
 from frontend.eager.promotion import casted
+from frontend.functions.declarations import public
 from frontend.functions.shape import expand, repeat_interleave
 from frontend.nn.checks import c_name, fail, scalar_name, sizes
 from frontend.nn.functional.activation import softmax
@@ -19,10 +19,8 @@ from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import composite, elementwise
 from graphc.ops.nn.attention import attention
 
-__all__ = ["scaled_dot_product_attention"]
 
-
-@lower_precision
+@public(at="nn.functional", autocast="lower_precision")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.autocasting import lower_precision
+from frontend.functions.declarations import public
 from frontend.nn.checks import c_name, fail, sizes
 from frontend.nn.functional.padding import padded
 from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, unbatched
@@ -16,13 +16,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import contract, movement
 
-__all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d",
-]  # fmt: skip
 
-
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -36,7 +31,7 @@ def conv1d(
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -54,7 +49,7 @@ def conv2d(
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -68,6 +63,7 @@ def conv3d(
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(at="nn.functional torch")
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """`conv1d` with time first: input [T, N, C], weight [K, C, O], bias [O] to [T', N, O]."""
     if input.ndim != 3 or weight.ndim != 3:
@@ -77,7 +73,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return movement.transpose(conv1d(first, taps, bias, padding=pad), permutation=(2, 0, 1))
 
 
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -94,7 +90,7 @@ def conv_transpose1d(
     )  # fmt: skip
 
 
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -116,7 +112,7 @@ def conv_transpose2d(
     )  # fmt: skip
 
 
-@lower_precision
+@public(at="nn.functional torch", autocast="lower_precision")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,

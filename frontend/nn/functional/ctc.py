@@ -8,6 +8,7 @@ from typing import Any
 from frontend.eager.promotion import casted
 from frontend.functions import reduce
 from frontend.functions.creation import full_like, tensor, zeros_like
+from frontend.functions.declarations import public
 from frontend.functions.logic import logical_and
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.ranges import arange
@@ -19,12 +20,11 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType
 
-__all__ = ["ctc_loss"]
-
 IMPOSSIBLE = -1e30
 """The logarithm of the probability of what cannot be. It is finite, so that no gradient is NaN."""
 
 
+@public(at="nn.functional")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

@@ -6,6 +6,7 @@ import numpy as np
 
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import aligned, result_type
+from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.functions.pointwise import where
 from frontend.nn.checks import fail, scalar_name, sizes
@@ -13,9 +14,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import indexing
 
-__all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 
-
+@public(at="nn.functional torch")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between `x1` and `x2` along `dim`, after broadcasting. A vector
     shorter than `eps` counts as that long. Raises RuntimeError for integers."""
@@ -39,6 +39,7 @@ def _length(x: Tensor, dim: int, eps: float) -> Tensor:
     return where(length < eps, (length - length.detach()) + eps, length)
 
 
+@public(at="nn.functional torch")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -46,6 +47,7 @@ def pairwise_distance(
     return norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
 
 
+@public(at="nn.functional torch", node="Pdist")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-distances of all pairs of rows i < j of [N, D], row by row: [N (N - 1) / 2]. Raises
     RuntimeError for other ranks and for a negative p."""

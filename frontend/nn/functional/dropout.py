@@ -8,25 +8,24 @@ import warnings
 
 from frontend.eager.promotion import casted
 from frontend.functions import random
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
-__all__ = [
-    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
-]  # fmt: skip
-
 # Where selu saturates: minus its scale times its slope.
 SATURATION = -1.7580993408473766
 
 
+@public(at="nn.functional")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training each element is 0 with probability p, else scaled by 1/(1-p); otherwise the
     input. With `inplace` the result replaces the input."""
     return _dropped(input, p, training, inplace, tuple(input.shape))
 
 
+@public(at="nn.functional")
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -41,6 +40,7 @@ def dropout1d(
     return _dropped(input, p, training, inplace, _per_channel(input, input.ndim == 3))
 
 
+@public(at="nn.functional")
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -57,6 +57,7 @@ def dropout2d(
     return _dropped(input, p, training, inplace, _per_channel(input, True))
 
 
+@public(at="nn.functional")
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -65,6 +66,7 @@ def dropout3d(
     return _dropped(input, p, training, inplace, _per_channel(input, input.ndim == 5))
 
 
+@public(at="nn.functional")
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -73,6 +75,7 @@ def alpha_dropout(
     return _saturated(input, p, training, inplace, tuple(input.shape))
 
 
+@public(at="nn.functional")
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

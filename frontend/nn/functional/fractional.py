@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from frontend.functions import reduce
+from frontend.functions.declarations import public
 from frontend.functions.random import rand
 from frontend.functions.ranges import arange
 from frontend.functions.scatter import gather
@@ -15,11 +16,6 @@ from frontend.nn.checks import fail, require_float, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.types import DType
-
-__all__ = [
-    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices",
-]  # fmt: skip
 
 
 def _per_axis(op: str, value: Any, count: int, kind: type = int) -> tuple[Any, ...]:
@@ -122,10 +118,11 @@ def _output(
     return tuple(int(extent * share) for extent, share in zip(extents, shares))
 
 
-fractional_max_pool2d_with_indices = _fractional(2)
-fractional_max_pool3d_with_indices = _fractional(3)
+fractional_max_pool2d_with_indices = public(at="nn.functional")(_fractional(2))
+fractional_max_pool3d_with_indices = public(at="nn.functional")(_fractional(3))
 
 
+@public(at="nn.functional")
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
@@ -138,6 +135,7 @@ def fractional_max_pool2d(
     return pair if return_indices else pair[0]
 
 
+@public(at="nn.functional")
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
 from frontend.functions.creation import from_numpy, zeros
+from frontend.functions.declarations import public
 from frontend.nn.checks import c_name, fail, require_float, sizes
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
@@ -22,10 +22,8 @@ from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.nn.resampling import CUBIC
 
-__all__ = ["affine_grid", "grid_sample"]
 
-
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -213,6 +211,7 @@ def _warn_of_default(name: str) -> None:
 # -- affine maps ---------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The positions [N, H, W, 2] that `theta` [N, 2, 3] maps those of an image of `size`
     (N, C, H, W) to; with three axes [N, D, H, W, 3] by [N, 3, 4]. Raises ValueError or

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.eager.promotion import casted
+from frontend.functions.declarations import public
 from frontend.functions.matrix import bmm, mm
 from frontend.functions.shape import cat, stack
 from frontend.nn.checks import fail
@@ -12,9 +13,8 @@ from frontend.tensors.dtypes import as_dtype
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
-__all__ = ["grouped_mm"]
 
-
+@public(at="nn.functional", also="_grouped_mm")
 def grouped_mm(
     mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
     out_dtype: Any = None,
@@ -33,9 +33,6 @@ def grouped_mm(
         raise fail(ShapeError, "Have to provide offsets if and only if there is a 2d matrix")
     result = bmm(mat_a, mat_b) if offs is None else _by_groups(mat_a, mat_b, offs)
     return result if out_dtype is None else casted(result, as_dtype(out_dtype))
-
-
-_grouped_mm = grouped_mm
 
 
 def _by_groups(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:

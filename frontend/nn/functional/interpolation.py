@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, sizes
 from frontend.nn.functional.adaptive import (
     adaptive_avg_pool1d,
@@ -21,8 +22,6 @@ from graphc.errors import ShapeError
 from graphc.ir.types import DType
 from graphc.ops.nn import resampling
 
-__all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
-
 _RULES = {
     "nearest": "nearest", "nearest-exact": "nearest_exact", "linear": "linear",
     "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic",
@@ -31,6 +30,7 @@ _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 _AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 
 
+@public(at="nn.functional")
 def interpolate(
     input: Tensor,
     size: Any = None,
@@ -146,6 +146,7 @@ def _check_mode(x: Tensor, mode: str, align_corners: bool | None, antialias: boo
 # -- older names ---------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
@@ -155,6 +156,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@public(at="nn.functional")
 def upsample_nearest(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None
 ) -> Tensor:
@@ -163,6 +165,7 @@ def upsample_nearest(
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
+@public(at="nn.functional")
 def upsample_bilinear(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: Any = None
 ) -> Tensor:

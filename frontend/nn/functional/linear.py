@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 
-from frontend.eager.autocasting import lower_precision
-from frontend.functions.arguments import takes_out
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ops import contract, movement
 from graphc.ops.nn import products
 
-__all__ = ["bilinear", "linear"]
 
-
-@takes_out
-@lower_precision
+@public(at="nn.functional", out=True, autocast="lower_precision")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""
@@ -66,6 +62,7 @@ def _check_linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         )
 
 
+@public(at="nn.functional torch")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ weight[k] input2 + bias[k] for each k: input1 [*, in1], input2 [*, in2], weight
     [out, in1, in2] and bias [out] give [*, out]. Raises ShapeError, DTypeError."""

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from frontend.functions import reduce as reductions
+from frontend.functions.declarations import public
 from frontend.functions.masks import masked_fill
 from frontend.functions.scatter import take
 from frontend.functions.shape import cat
@@ -16,9 +17,8 @@ from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.system import IMPORTING
 
-__all__ = ["linear_cross_entropy"]
 
-
+@public(at="nn.functional")
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,

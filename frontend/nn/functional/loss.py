@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.functional.reduction import reduction_of
 from frontend.tensors.tensor import Tensor
@@ -18,14 +18,12 @@ from graphc.ir.types import DType
 from graphc.ops import composite, elementwise, indexing, movement
 from graphc.ops.nn import losses
 
-__all__ = ["cross_entropy", "nll_loss"]
-
 
 class LengthError(ShapeError, ValueError):
     """Input and target of different batch sizes: a ValueError in PyTorch."""
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -93,7 +91,7 @@ def _soft_cross_entropy(
     return _reduced(lost, reduction, rows.shape[0], _target_shape(input))
 
 
-@full_precision
+@public(at="nn.functional", node="NllLoss", autocast="float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,

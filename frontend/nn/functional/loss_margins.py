@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
-from frontend.functions import creation, pointwise
+from frontend.functions import pointwise, ranges
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, sizes
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.distance import pairwise_distance
@@ -17,12 +17,6 @@ from frontend.tensors.sizes import as_float
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import indexing
-
-__all__ = [
-    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss",
-    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
-    "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
-]  # fmt: skip
 
 
 def _above(x: Tensor) -> Tensor:
@@ -33,7 +27,7 @@ def _above(x: Tensor) -> Tensor:
 # -- labels 1 and -1 -----------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -46,7 +40,7 @@ def hinge_embedding_loss(
     return reduced(far + near, reduction)
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -62,7 +56,7 @@ def margin_ranking_loss(
     return reduced(_above(-target * (input1 - input2) + as_float(margin)), reduction)
 
 
-@full_precision
+@public(at="nn.functional", node="SoftMarginLoss", autocast="float32")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -72,7 +66,7 @@ def soft_margin_loss(
     return reduced(-logsigmoid(target * input), reduction)
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -99,7 +93,7 @@ def cosine_embedding_loss(
 # -- classes -------------------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", node="MultiMarginLoss", autocast="float32")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -130,7 +124,7 @@ def multi_margin_loss(
     lost = over if p == 1 else over * over
     if weight is not None:
         lost = lost * CONTEXT.apply(indexing.take, (weight, label), {"axis": 0})[0]
-    others = label != creation.arange(classes)
+    others = label != ranges.arange(classes)
     lost = pointwise.where(others, lost, 0.0).sum(1) / max(classes, 1)
     return reduced(lost.reshape(target.shape if alone else (count,)), reduction)
 
@@ -141,7 +135,7 @@ def _labels(target: Tensor, classes: int, message: str) -> Tensor:
     return labels
 
 
-@full_precision
+@public(at="nn.functional", node="MultilabelMarginLoss", autocast="float32")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -162,7 +156,7 @@ def multilabel_margin_loss(
         )
     count = math.prod(input.shape[:-1])
     rows, listed = input.reshape(count, classes), target.reshape(count, classes)
-    place = creation.arange(classes)
+    place = ranges.arange(classes)
     if not count:
         return reduced(input.sum(-1), reduction)
     first = pointwise.where(listed < 0, place, classes).amin(1, keepdim=True)
@@ -176,6 +170,7 @@ def multilabel_margin_loss(
     return reduced(lost.reshape(tuple(input.shape[:-1])), reduction)
 
 
+@public(at="nn.functional")
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -192,7 +187,7 @@ def multilabel_soft_margin_loss(
 # -- triplets ------------------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
@@ -208,6 +203,7 @@ def triplet_margin_loss(
     )  # fmt: skip
 
 
+@public(at="nn.functional")
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *,
     distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,

@@ -6,10 +6,10 @@ import math
 import warnings
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import aligned, casted, expanded, result_type
 from frontend.functions import pointwise, special
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.reduction import (
@@ -26,16 +26,10 @@ from graphc.ir.types import DType
 from graphc.ops import indexing
 from graphc.ops.nn import losses
 
-__all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",
-    "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
-]  # fmt: skip
-
-
 # -- regression ----------------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", node="MseLoss", autocast="float32")
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -49,7 +43,7 @@ def mse_loss(
     return _weighted(difference * difference, input, weight, reduction)
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -60,7 +54,7 @@ def l1_loss(
     return _weighted(pointwise.abs(input - target), input, weight, reduction)
 
 
-@full_precision
+@public(at="nn.functional", node="SmoothL1Loss", autocast="float32")
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -77,7 +71,7 @@ def smooth_l1_loss(
     return reduced(_huber(difference, beta) / beta, reduction)
 
 
-@full_precision
+@public(at="nn.functional", node="HuberLoss", autocast="float32")
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
@@ -123,7 +117,7 @@ def _weighted(lost: Tensor, input: Tensor, weight: Tensor | None, reduction: str
 # -- two classes ---------------------------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", node="BinaryCrossEntropy", autocast="float32")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -152,7 +146,7 @@ def binary_cross_entropy(
     return reduced(lost, reduction)
 
 
-@full_precision
+@public(at="nn.functional", node="BinaryCrossEntropyWithLogits", autocast="float32")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -173,7 +167,7 @@ def binary_cross_entropy_with_logits(
 # -- divergences and likelihoods -----------------------------------------------------------------
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -199,7 +193,7 @@ def kl_div(
     return loss / input.shape[0] if reduction == "batchmean" and input.ndim else loss
 
 
-@full_precision
+@public(at="nn.functional", autocast="float32")
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
@@ -220,6 +214,7 @@ def poisson_nll_loss(
     return reduced(lost, reduction)
 
 
+@public(at="nn.functional")
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",

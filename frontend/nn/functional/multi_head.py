@@ -7,6 +7,7 @@ import warnings
 from typing import NamedTuple
 
 from frontend.functions.creation import zeros
+from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.functions.shape import cat, expand
 from frontend.nn.checks import fail, scalar_name
@@ -21,11 +22,10 @@ from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.parts import split
 
-__all__ = ["multi_head_attention_forward"]
-
 Parts = tuple[Tensor, Tensor, Tensor]  # queries, keys, values
 
 
+@public(at="nn.functional")
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

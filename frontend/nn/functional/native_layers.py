@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.functions import norms, order, pointwise, random, reduce, scatter, statistics, unary
-from frontend.functions.creation import arange, empty, full, ones_like, zeros
+from frontend.functions.creation import empty, full, ones_like, zeros
+from frontend.functions.declarations import public
+from frontend.functions.ranges import arange
 from frontend.nn import functional as F
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.system import IMPORTING
-
-__all__ = [
-    "affine_grid_generator", "embedding_bag", "embedding_renorm_", "grid_sampler",
-    "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout",
-    "native_group_norm", "native_layer_norm", "native_norm",
-]  # fmt: skip
 
 
 def _moments(x: Tensor, dims: Sequence[int], eps: float, keepdim: bool) -> tuple[Tensor, Tensor]:
@@ -26,6 +22,7 @@ def _moments(x: Tensor, dims: Sequence[int], eps: float, keepdim: bool) -> tuple
     return mean, unary.rsqrt(variance + eps)
 
 
+@public()
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
     eps: float,
@@ -36,6 +33,7 @@ def native_layer_norm(
     return (result, *_moments(input, dims, eps, True))
 
 
+@public()
 def embedding_bag(
     weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False,
     mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
@@ -71,6 +69,7 @@ def embedding_bag(
         return result, bag, sizes, padded[first]
 
 
+@public()
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
     group: int, eps: float,
@@ -81,6 +80,7 @@ def native_group_norm(
     return (result, *_moments(rows, [2], eps, False))
 
 
+@public()
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
@@ -95,6 +95,7 @@ def native_batch_norm(
     return (result, *_moments(input, dims, eps, False))
 
 
+@public()
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """`dropout`, with what was kept as bools."""
     kept = random.rand_like(input.detach()) >= (p if train is not False else -1)
@@ -103,6 +104,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * kept * (0.0 if p == 1 else 1 / (1 - p)), kept
 
 
+@public()
 def native_norm(
     input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Tensor:
@@ -110,6 +112,7 @@ def native_norm(
     return norms.norm(input, p, dim, keepdim, dtype=dtype)
 
 
+@public()
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """The rows of `weight` at `indices` whose norm exceeds `max_norm` scaled down to it, in
     place."""
@@ -136,6 +139,7 @@ MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
 
 
+@public()
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -145,6 +149,7 @@ def grid_sampler(
     return F.grid_sample(input, grid, mode, padding, align_corners)
 
 
+@public()
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -152,6 +157,7 @@ def grid_sampler_2d(
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@public()
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
@@ -159,6 +165,7 @@ def grid_sampler_3d(
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
+@public()
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`affine_grid`."""
     return F.affine_grid(theta, list(size), align_corners)

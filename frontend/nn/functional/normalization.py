@@ -13,6 +13,7 @@ from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise
+from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.tensors.dtypes import SCALAR_NAMES, Size, promote_types
@@ -24,11 +25,6 @@ from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
 from graphc.ops import composite
 from graphc.ops.nn import normalization as n
-
-__all__ = [
-    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",
-    "rms_norm",
-]  # fmt: skip
 
 
 class SizeError(ShapeError, ValueError):
@@ -64,6 +60,7 @@ def _computed_in(input: Tensor, parts: dict[str, Tensor | None]) -> DType:
 # -- over the last axes --------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -80,6 +77,7 @@ def layer_norm(
     return casted(n.layer_norm(x, scale, shift, eps=eps), input.dtype)
 
 
+@public(at="nn.functional")
 def rms_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -127,6 +125,7 @@ def _checked_shape(
 # -- per channel (axis 1) ------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -199,6 +198,7 @@ def _check_channels(input: Tensor, parts: dict[str, Tensor | None]) -> None:
         )
 
 
+@public(at="nn.functional")
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -248,6 +248,7 @@ def _track_instances(
         _move(running_var, spread.mean(0), momentum)
 
 
+@public(at="nn.functional")
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -290,6 +291,7 @@ def group_norm(
     return casted(n.group_norm(x, scale, shift, groups=num_groups, eps=eps), input.dtype)
 
 
+@public(at="nn.functional")
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
@@ -314,6 +316,7 @@ def local_response_norm(
 _summed = full_precision(matrix.matmul)
 
 
+@public(at="nn.functional")
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
 from frontend.tensors.limits import fitting
@@ -18,9 +19,8 @@ from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType
 from graphc.ops import movement
 
-__all__ = ["pad"]
 
-
+@public(at="nn.functional")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
         ) -> Tensor:  # fmt: skip
     """`input` with more elements around its last axes: `pad` is (before, after) of the last axis,

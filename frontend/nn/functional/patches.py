@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, sizes
 from frontend.nn.geometry import IntOrInts, by, ints, unbatched
 from frontend.tensors.tensor import Tensor
@@ -14,9 +15,8 @@ from graphc.ir.handle import lift
 from graphc.ops import movement, reduce, windows
 from graphc.ops.nn import pooling
 
-__all__ = ["fold", "unfold"]
 
-
+@public(at="nn.functional", node="Unfold")
 def unfold(
     input: Tensor,
     kernel_size: IntOrInts,
@@ -49,6 +49,7 @@ def unfold(
     return unbatched(flat, input.ndim == 4)
 
 
+@public(at="nn.functional", node="Col2Im")
 def fold(
     input: Tensor,
     output_size: IntOrInts,

@@ -10,8 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
-from frontend.functions.arguments import takes_out
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
@@ -19,13 +18,6 @@ from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import indexing, movement
 from graphc.ops.nn import pooling
-
-__all__ = [
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
-    "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-]  # fmt: skip
-
 
 # -- the greatest --------------------------------------------------------------------------------
 
@@ -83,17 +75,18 @@ def _max_pool_with_indices(count: int) -> Any:
     return function
 
 
-max_pool1d = _max_pool(1, "the last axis")
-max_pool2d = _max_pool(2, "the last two axes")
-max_pool3d = _max_pool(3, "the last three axes")
-max_pool1d_with_indices = _max_pool_with_indices(1)
-max_pool2d_with_indices = _max_pool_with_indices(2)
-max_pool3d_with_indices = _max_pool_with_indices(3)
+max_pool1d = public(at="nn.functional torch")(_max_pool(1, "the last axis"))
+max_pool2d = public(at="nn.functional torch")(_max_pool(2, "the last two axes"))
+max_pool3d = public(at="nn.functional torch")(_max_pool(3, "the last three axes"))
+max_pool1d_with_indices = public(at="nn.functional torch")(_max_pool_with_indices(1))
+max_pool2d_with_indices = public(at="nn.functional")(_max_pool_with_indices(2))
+max_pool3d_with_indices = public(at="nn.functional")(_max_pool_with_indices(3))
 
 
 # -- the mean ------------------------------------------------------------------------------------
 
 
+@public(at="nn.functional torch")
 def avg_pool1d(
     input: Tensor,
     kernel_size: IntOrInts,
@@ -108,7 +101,7 @@ def avg_pool1d(
     )  # fmt: skip
 
 
-@takes_out
+@public(at="nn.functional", out=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: IntOrInts,
@@ -128,8 +121,7 @@ def avg_pool2d(
     )  # fmt: skip
 
 
-@takes_out
-@full_precision
+@public(at="nn.functional", out=True, autocast="float32")
 def avg_pool3d(
     input: Tensor,
     kernel_size: IntOrInts,
@@ -189,9 +181,9 @@ def _lp_pool(count: int, text: str) -> Any:
     return function
 
 
-lp_pool1d = _lp_pool(1, "the last axis")
-lp_pool2d = _lp_pool(2, "the last two axes")
-lp_pool3d = _lp_pool(3, "the last three axes")
+lp_pool1d = public(at="nn.functional")(_lp_pool(1, "the last axis"))
+lp_pool2d = public(at="nn.functional")(_lp_pool(2, "the last two axes"))
+lp_pool3d = public(at="nn.functional")(_lp_pool(3, "the last three axes"))
 
 
 # -- geometry ------------------------------------------------------------------------------------
@@ -351,6 +343,6 @@ def _unpooled(x: Tensor, indices: Tensor, size: tuple[int, ...]) -> Tensor:
     return movement.reshape(out, shape=(*lead, *size))
 
 
-max_unpool1d = _max_unpool(1)
-max_unpool2d = _max_unpool(2)
-max_unpool3d = _max_unpool(3)
+max_unpool1d = public(at="nn.functional")(_max_unpool(1))
+max_unpool2d = public(at="nn.functional")(_max_unpool(2))
+max_unpool3d = public(at="nn.functional")(_max_unpool(3))

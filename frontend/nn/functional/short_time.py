@@ -12,14 +12,13 @@ from frontend.eager.promotion import expanded
 from frontend.functions.arguments import need_tensors
 from frontend.functions.complex_numbers import view_as_real
 from frontend.functions.creation import from_numpy, ones
+from frontend.functions.declarations import public
 from frontend.functions.fourier import COMPLEX, HALVED, REAL, as_complex
 from frontend.functions.layout import narrow
 from frontend.functions.select import unfold
 from frontend.nn.functional.padding import pad
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
-
-__all__ = ["istft", "stft"]
 
 
 def _window(name: str, window: Any, length: int, n_fft: int, like: Tensor) -> Tensor:
@@ -40,6 +39,7 @@ def _lengths(n_fft: int, hop: int | None, win: int | None) -> tuple[int, int]:
     return (n_fft // 4 if hop is None else hop), (n_fft if win is None else win)
 
 
+@public(method=True)
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
@@ -115,6 +115,7 @@ def _overlapped(frames: Tensor, hop: int) -> Tensor:
     return total.index_add(1, from_numpy(places), frames.reshape(batch, -1))
 
 
+@public(method=True)
 def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,

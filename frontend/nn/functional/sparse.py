@@ -12,6 +12,7 @@ from typing import Any
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import casted
 from frontend.functions import order, pointwise, reduce, scatter, shape
+from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.overrides.protocol import stacklevel as asked_from
@@ -23,9 +24,8 @@ from graphc.ops import composite, indexing
 from graphc.ops.nn.embedding import NO_ROW, checked_rows
 from graphc.ops.nn.embedding import embedding as rows_of
 
-__all__ = ["embedding", "embedding_bag", "one_hot"]
 
-
+@public(at="nn.functional")
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -87,6 +87,7 @@ def _renormalise(weight: Tensor, input: Tensor, max_norm: float, norm_type: floa
 # -- bags ----------------------------------------------------------------------------------------
 
 
+@public(at="nn.functional", node="EmbeddingBag")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -257,6 +258,7 @@ def _checked(values: Tensor, bound: int, message: str) -> Any:
 # -- classes -------------------------------------------------------------------------------------
 
 
+@public(at="nn.functional")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Classes [*] of int64 as int64 [*, num_classes] with a 1 at each class.
 

@@ -7,32 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.functions.arguments import takes_out
+from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
 from frontend.nn import functional as F
-from frontend.nn.functional.activation import (
-    celu_,
-    hardshrink,
-    prelu,
-    relu_,
-    rrelu_,
-    selu_,
-    threshold_,
-)
-from frontend.nn.functional.distance import cosine_similarity, pairwise_distance, pdist
-from frontend.nn.functional.linear import bilinear
 from frontend.tensors.tensor import Tensor
-
-__all__ = [
-    "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear",
-    "binary_cross_entropy_with_logits", "celu", "celu_", "cosine_embedding_loss",
-    "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding", "feature_alpha_dropout",
-    "feature_alpha_dropout_", "group_norm", "hardshrink", "hinge_embedding_loss", "instance_norm",
-    "kl_div", "layer_norm", "margin_ranking_loss", "pairwise_distance", "pdist",
-    "poisson_nll_loss", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu", "selu_",
-    "threshold", "threshold_", "triplet_margin_loss",
-]  # fmt: skip
-METHODS = "hardshrink prelu"
 
 # The numbers that stand for reductions here.
 REDUCTIONS = ("none", "mean", "sum")
@@ -47,16 +25,19 @@ def _named(reduction: int) -> str:
 # -- activations and dropout ---------------------------------------------------------------------
 
 
+@public(node="Celu")
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`nn.functional.celu`."""
     return F.celu(input, alpha)
 
 
+@public()
 def selu(input: Tensor) -> Tensor:
     """`nn.functional.selu`."""
     return F.selu(input)
 
 
+@public(node="RreluWithNoise")
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     generator: Any = None,
@@ -67,35 +48,39 @@ def rrelu(
     return F.rrelu(input, lower, upper, training)
 
 
-@takes_out
+@public(node="Threshold", out=True)
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`nn.functional.threshold`."""
     return F.threshold(input, threshold, value)
 
 
+@public()
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.dropout`."""
     return F.dropout(input, p, train)
 
 
+@public()
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout`."""
     return F.alpha_dropout(input, p, train)
 
 
+@public()
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout`."""
     return F.feature_alpha_dropout(input, p, train)
 
 
-dropout_ = in_place(dropout)
-alpha_dropout_ = in_place(alpha_dropout)
-feature_alpha_dropout_ = in_place(feature_alpha_dropout)
+dropout_ = public()(in_place(dropout))
+alpha_dropout_ = public()(in_place(alpha_dropout))
+feature_alpha_dropout_ = public()(in_place(feature_alpha_dropout))
 
 
 # -- embedding and normalisation -----------------------------------------------------------------
 
 
+@public()
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -107,6 +92,7 @@ def embedding(
     )
 
 
+@public()
 def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
@@ -115,6 +101,7 @@ def batch_norm(
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+@public()
 def instance_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
@@ -126,6 +113,7 @@ def instance_norm(
     )
 
 
+@public()
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
@@ -134,6 +122,7 @@ def layer_norm(
     return F.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+@public()
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     eps: float | None = None,
@@ -142,6 +131,7 @@ def rms_norm(
     return F.rms_norm(input, normalized_shape, weight, eps)
 
 
+@public()
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
@@ -153,6 +143,7 @@ def group_norm(
 # -- losses --------------------------------------------------------------------------------------
 
 
+@public(node="BinaryCrossEntropyWithLogits")
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
     reduction: int = 0,
@@ -163,6 +154,7 @@ def binary_cross_entropy_with_logits(
     )
 
 
+@public()
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
@@ -171,6 +163,7 @@ def kl_div(
     return lost if reduction == 0 else getattr(lost, _named(reduction))()
 
 
+@public()
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
@@ -178,6 +171,7 @@ def hinge_embedding_loss(
     return F.hinge_embedding_loss(input, target, margin, reduction=_named(reduction))
 
 
+@public()
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
@@ -185,6 +179,7 @@ def cosine_embedding_loss(
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_named(reduction))
 
 
+@public()
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
@@ -192,6 +187,7 @@ def margin_ranking_loss(
     return F.margin_ranking_loss(input1, input2, target, margin, reduction=_named(reduction))
 
 
+@public()
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, reduction: int = 0,
@@ -202,6 +198,7 @@ def triplet_margin_loss(
     )
 
 
+@public()
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
@@ -209,6 +206,7 @@ def poisson_nll_loss(
     return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_named(reduction))
 
 
+@public()
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: int = 0, zero_infinity: bool = False,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
+from frontend.functions.declarations import public
 from frontend.nn.checks import fail, sizes
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import movement
 
-__all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
-
+@public(at="nn.functional torch", node="PixelShuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """[*, C·r², H, W] to [*, C, H·r, W·r]: r² channels become the pixels of an r × r square
     (Shi et al., 2016). Raises ShapeError or AttributeValueError where that does not come out."""
@@ -30,6 +30,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return movement.reshape(mixed, shape=(*lead, channels // (r * r), height * r, width * r))
 
 
+@public(at="nn.functional torch")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """[*, C, H·r, W·r] to [*, C·r², H, W]: what undoes `pixel_shuffle`."""
     r = _factor("pixel_unshuffle", input, downscale_factor, "downscale_factor")
@@ -59,6 +60,7 @@ def _factor(op: str, x: Tensor, factor: int, name: str) -> int:
     return factor.__index__()
 
 
+@public(at="nn.functional torch")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """[N, C, *] with the channels of `groups` groups interleaved: the first of each group, then
     the second of each, … (Zhang et al., 2018). Raises ShapeError or AttributeValueError."""

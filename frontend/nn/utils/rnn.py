@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from frontend.functions.creation import arange, full, tensor, zeros_like
+from frontend.functions.creation import full, tensor, zeros_like
+from frontend.functions.ranges import arange
 from frontend.functions.scatter import index_add, index_select
 from frontend.functions.shape import cat, narrow, reshape, stack, transpose
 from frontend.nn.checks import fail

@@ -15,7 +15,8 @@ import numpy as np
 
 from frontend.compiled.eager_parts import is_compiling
 from frontend.functions import control
-from frontend.functions.creation import arange, tensor, zeros
+from frontend.functions.creation import tensor, zeros
+from frontend.functions.ranges import arange
 from frontend.functions.shape import movedim, stack
 from frontend.onnx.importing.element_types import DTYPES
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
