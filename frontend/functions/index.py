@@ -6,12 +6,12 @@ scatter into that view's elements. Where positions repeat, the last value in row
 
 from __future__ import annotations
 
-from types import NoneType
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled, record_moved
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement
@@ -41,7 +41,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
     depends on data."""
     kind = index.__class__
-    if kind is int or kind is slice or kind is tuple:
+    if kind in _BASIC_KINDS:
         shown = None if STATE.watched else _shown_plainly(self, index, kind)
         if shown is not None:
             return shown
@@ -62,6 +62,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 
 _NUMBERS = (int, NoneType)
+_BASIC_KINDS = (int, slice, tuple, NoneType, EllipsisType)
 
 
 def _is_basic(item: Any) -> bool:
@@ -75,14 +76,17 @@ def _is_basic(item: Any) -> bool:
 
 
 def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
-    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where it is
-    recorded, has no array, or PyTorch has an error for it."""
+    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where `x`
+    has no array, or PyTorch has an error for it."""
     if x._view is not None:
         x._view.bring_history(x)
     array = x._value
-    if array.__class__ is not np.ndarray or (x._requires_grad and STATE.grad_enabled):
+    if array.__class__ is not np.ndarray:
         return None
-    if kind is int:
+    recorded = x._requires_grad and STATE.grad_enabled
+    if recorded and not x.tensor_type.dtype.is_computed:
+        return None
+    if kind is int or kind is NoneType:
         index = (index, ...)  # of one dimension too, where NumPy gives a number for a number
     elif kind is tuple:
         if not all(map(_is_basic, index)):
@@ -96,8 +100,18 @@ def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
         return None
     result = make(shown, TensorType(x.tensor_type.dtype, shown.shape))
     result._counter = x._counter
-    result._view = BasicView(x, index, bool(STATE.grad_enabled))
+    result._view = view = BasicView(x, index, bool(STATE.grad_enabled))
+    if recorded:
+        record_moved(view.op, {}, (x,), result)
     return result
+
+
+_PARTS = {slice: "Slice", NoneType: "Unsqueeze"}
+"""By kinds of parts of an index, what PyTorch calls views by them; of others "Select"."""
+
+
+def _is_whole(part: Any) -> bool:
+    return part is Ellipsis or (part.__class__ is slice and part == slice(None))
 
 
 class BasicIndex:
@@ -109,8 +123,35 @@ class BasicIndex:
     def __init__(self, index: Any):
         self.index = index
 
+    @property
+    def node_name(self) -> str:
+        """As PyTorch, which goes through an index from the left, calls what the last part makes."""
+        if self.index.__class__ is slice:
+            return "SliceBackward0"
+        parts = () if self.index is Ellipsis else self.index
+        kinds = [_PARTS.get(part.__class__, "Select") for part in parts if not _is_whole(part)]
+        return f"{kinds[-1] if kinds else 'Alias'}Backward0"
+
     def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
         return (arrays[0][self.index],)
+
+    def vjp(self, gradient: Any, output: Any, x: Any) -> tuple[Any]:
+        start, size, step = self._slice(x)
+        gradient = m.reshape(gradient, shape=size)
+        assert m.slice_.vjp is not None
+        (whole,) = m.slice_.vjp(gradient, None, x, start=start, size=size, step=step)
+        return (whole,)
+
+    def sliced(self, x: Any, gradient: Any) -> tuple[Any, Any]:
+        """For the sweep: where the slice begins, None for one with steps; its gradient."""
+        start, size, step = self._slice(x)
+        if any(by != 1 for by in step):
+            return None, gradient
+        return start, m.reshape(gradient, shape=size)
+
+    def _slice(self, x: Any) -> tuple[tuple[int, ...], ...]:
+        part = IndexPart(x.tensor_type.shape, self.index)
+        return tuple(part.start), tuple(part.size), tuple(part.step)
 
 
 class BasicView(IndexedView):
