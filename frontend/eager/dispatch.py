@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import cast
-from graphc.ops.movement import broadcast, concat, pad, reshape, slice_
+from graphc.ops.movement import broadcast, concat, pad, reshape, slice_, transpose
 from graphc.ops.strided import diagonal_embed
 
 
@@ -138,8 +139,16 @@ def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> 
 MOVED = {*VIEWS, concat, diagonal_embed, pad}
 """Movements that NumPy does: nothing is computed, so the bits are those of a kernel, and none is
 compiled for each place that is read or written."""
-_RESULT_SHAPE = {reshape: "shape", broadcast: "shape", slice_: "size"}
-"""By op, the attribute that is the shape of the result."""
+_FITS: dict[Any, Callable[..., bool]] = {
+    reshape: lambda source, result, shape: result == shape,
+    broadcast: lambda source, result, shape: result == shape,
+    slice_: lambda source, result, start, size, step: result == size and min(start, default=0) >= 0,
+    transpose: lambda source, result, permutation: (
+        permutation.__class__ is tuple and min(permutation, default=0) >= 0
+    ),
+}
+"""By op, whether what NumPy made is what the op is defined to be, where that is less than to infer
+it. (What fits no operand NumPy refuses.)"""
 
 
 def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Tensor | None:
@@ -160,22 +169,19 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
             recorded |= x._requires_grad
     if recorded and not first.tensor_type.dtype.is_computed:
         return None  # complex numbers have rules of their own
-    named = _RESULT_SHAPE.get(op)
+    fits = _FITS.get(op)
     try:
-        if named is None:
+        value = op.view(*arrays, **attributes)
+        if value.__class__ is not _Array:  # NumPy gives a number for all of a 0-d array
+            value = np.asarray(value)
+        if fits is None:
             attributes = op.canonical(attributes)
             types = tuple([x.tensor_type for x in operands])
             (type,) = op.infer(types, attributes)
-            value = np.asarray(op.view(*arrays, **attributes))
-        else:
-            value = op.view(*arrays, **attributes)
-            if value.__class__ is not _Array:  # NumPy gives a number for all of a 0-d array
-                value = np.asarray(value)
-            if value.shape != attributes[named] or (
-                op is slice_ and min(attributes["start"], default=0) < 0
-            ):
-                return None
+        elif fits(first.tensor_type.shape, value.shape, **attributes):
             type = TensorType(first.tensor_type.dtype, value.shape)
+        else:
+            return None
     except (GraphError, TypeError, ValueError):
         return None
     result = make(value, type)

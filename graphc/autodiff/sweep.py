@@ -87,7 +87,7 @@ def _part(
 ) -> OutputPart | None:
     """The gradient of a slice's operand, not yet padded with zeros. Of an op of a frontend's that
     is a slice and a reshape, `sliced` says the start and has the gradient in the slice's shape."""
-    if record.input_keys[0] is None:
+    if len(record.input_keys) != 1 or record.input_keys[0] is None:
         return None
     start, (gradient, *_) = None, gradients
     if record.op is slice_:

@@ -356,6 +356,8 @@ def _concat_shape(types: Types, *, axis: int) -> Shape:
     if not 0 <= axis < len(first):
         raise ShapeError(f"concat: axis {axis} is out of range for {types[0]}")
     for type in types:
+        if type is types[0]:
+            continue
         others = type.shape[:axis] + type.shape[axis + 1 :]
         if len(type.shape) != len(first) or others != first[:axis] + first[axis + 1 :]:
             listed = ", ".join(map(str, types))
