@@ -14,12 +14,12 @@ import numpy as np
 from frontend.eager.dispatch import CONTEXT, filled, record_moved
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
-from frontend.functions.indices import IndexPart, Joined, is_mask, placement
+from frontend.functions.indices import IndexPart, Joined, is_mask, placement, wrapped
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.limits import fitting
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make, make_writable
+from frontend.tensors.tensor import Tensor, from_data, make, make_writable
 from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
@@ -45,6 +45,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         shown = None if STATE.watched else _shown_plainly(self, index, kind)
         if shown is not None:
             return shown
+    elif kind is Tensor and not STATE.watched:
+        picked = _picked_plainly(self, index)
+        if picked is not None:
+            return picked
     part = IndexPart(self._sizes, index)
     x = part.view(self)
     if not part.advanced:
@@ -171,6 +175,30 @@ class BasicView(IndexedView):
         while shown is not parent:
             new, shown = written_back(shown._view, new), shown._view.parent
         return new
+
+
+def _picked_plainly(x: Tensor, index: Tensor) -> Tensor | None:
+    """What one tensor of positions, or a mask over the first dimensions, picks in eager mode; None
+    for indices of other kinds, and where PyTorch has an error. NumPy copies what nothing records,
+    so that no kernel is looked up for each count of elements."""
+    array, picks = x._value, index._value
+    if array.__class__ is not np.ndarray or picks.__class__ is not np.ndarray or not picks.ndim:
+        return None
+    shape, kind = x.tensor_type.shape, index.tensor_type.dtype
+    if kind is DType.bool:
+        if shape[: picks.ndim] != picks.shape:
+            return None
+        index = from_data(np.flatnonzero(picks), copy=False)
+        if picks.ndim > 1:
+            x = s.reshape(x, picks.size, *shape[picks.ndim :])
+    elif shape and kind in (DType.i64, DType.i32):
+        index = wrapped(index, shape[0], 0)
+    else:
+        return None
+    if x.requires_grad and STATE.grad_enabled:
+        return CONTEXT.apply(indexing.take, (x, index), {"axis": 0})[0]
+    value = np.take(x._value, index._value, 0)
+    return make(value, TensorType(x.tensor_type.dtype, value.shape))
 
 
 def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:

@@ -45,7 +45,7 @@ def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
     """Sizes or dimensions given one by one, as one sequence, or by keyword."""
     if keyword is not None:
         items = (keyword,)
-    if len(items) == 1 and isinstance(items[0], Sequence):
+    if len(items) == 1 and isinstance(items[0], tuple | list | Sequence):
         items = tuple(items[0])
     return [item if type(item) is int else whole(item) for item in items]
 
@@ -63,7 +63,12 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 def _resolved(x: Tensor, sizes: list[int]) -> tuple[int, ...]:
     """The sizes with -1 replaced by what is left. Raises RuntimeError where they do not fit."""
     count = x.numel()
-    if STATE.mode is None and -1 not in sizes and math.prod(sizes) == count and min(sizes, default=0) >= 0:
+    if (
+        STATE.mode is None
+        and -1 not in sizes
+        and math.prod(sizes) == count
+        and min(sizes, default=0) >= 0
+    ):
         return tuple(sizes)
     if sizes.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")

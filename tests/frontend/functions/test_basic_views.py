@@ -155,3 +155,37 @@ def test_what_is_shown_lives_no_longer_than_its_views() -> None:
     finally:
         if collecting:
             gc.enable()
+
+
+PICKS: tuple[Any, ...] = (
+    [0, 2, -1], [[1], [0]], [], [True, False, True], [[True, False], [False, True], [True, True]],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pick", PICKS, ids=str)
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
+def test_picks_by_one_tensor_are_those_of_the_general_way(pick: Any, kind: Any) -> None:
+    index = torch.tensor(pick, dtype=None if pick else torch.int64)
+    given = []
+    for way in (index, (index,)):  # what is in a tuple is taken apart
+        x = torch.arange(24.0).reshape(3, 2, 4).to(kind)
+        plain = x[way]
+        assert plain._base is None and plain.shape == x[way].shape
+        if kind.is_floating_point:
+            x.requires_grad_()
+            picked = x[way]
+            (
+                picked.float() * torch.arange(float(picked.numel())).reshape(picked.shape)
+            ).sum().backward()
+            assert torch.equal(picked.detach(), plain) and picked.requires_grad
+        given.append((plain, x.grad))
+    assert torch.equal(given[0][0], given[1][0])
+    if kind.is_floating_point:
+        assert torch.equal(given[0][1], given[1][1])
+
+
+def test_picks_that_are_refused() -> None:
+    x = torch.ones(3, 4)
+    for wrong in ([3], [-4], [[True, True, True]]):
+        with pytest.raises(IndexError, match=r"out of bounds|does not match"):
+            x[torch.tensor(wrong)]
