@@ -212,7 +212,9 @@ def serve_rows(torch: ModuleType) -> None:
                     once = timed(1)
                 known[at] = (timed, max(1, math.ceil(LEAST / (once * VALUES))))
             timed, loops = known[at]
-            print(json.dumps({"us": 1e6 * min(timed(loops) for _ in range(int(count)))}), flush=True)
+            print(
+                json.dumps({"us": 1e6 * min(timed(loops) for _ in range(int(count)))}), flush=True
+            )
         except Exception as error:
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
 
@@ -264,7 +266,9 @@ def _measured(
         workers = [stack.enter_context(Worker(name, ["--table"])) for name in names]
         for worker in workers:
             if worker.missing:
-                print(f"{worker.name}: left out, {worker.missing} is not installed", file=sys.stderr)
+                print(
+                    f"{worker.name}: left out, {worker.missing} is not installed", file=sys.stderr
+                )
         workers = [worker for worker in workers if not worker.missing]
         for at in chosen:
             for _ in range(rounds):
@@ -296,5 +300,7 @@ def _lines(best: dict[int, dict[str, float]], chosen: list[int]) -> list[str]:
         ratios = [best[at][first] / best[at][other] for at in chosen]
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         above = sum(ratio > 2 for ratio in ratios)
-        lines.append(f"{first} over {other}: geometric mean {mean:.2f}, {above} of {len(ratios)} above 2")
+        lines.append(
+            f"{first} over {other}: geometric mean {mean:.2f}, {above} of {len(ratios)} above 2"
+        )
     return lines

@@ -4,8 +4,8 @@
 microseconds printed are nanoseconds an addition. `--what call`: 100 calls of a compiled function of
 one input and 20 parameters of 8 elements each; the microseconds printed are hundredths a call.
 `--what fresh`: the same, but no call has seen its input before; making it is part of the time.
-PyTorch runs the same lines eagerly, NumPy the bare additions. `--table`: statements that loops make,
-each by itself, beside PyTorch (see call_table.py).
+PyTorch runs the same lines eagerly, NumPy the bare additions. `--table`: statements that loops
+make, each by itself, beside PyTorch (see call_table.py).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
+from graphc.ops.composite import stack
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast, concat, pad, reshape, slice_, transpose
 from graphc.ops.strided import diagonal_embed
@@ -136,7 +137,7 @@ def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> 
 
 # -- moving --------------------------------------------------------------------------------------
 
-MOVED = {*VIEWS, concat, diagonal_embed, pad}
+MOVED = {*VIEWS, concat, diagonal_embed, pad, stack}
 """Movements that NumPy does: nothing is computed, so the bits are those of a kernel, and none is
 compiled for each place that is read or written."""
 _FITS: dict[Any, Callable[..., bool]] = {
@@ -171,7 +172,7 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
         return None  # complex numbers have rules of their own
     fits = _FITS.get(op)
     try:
-        value = op.view(*arrays, **attributes)
+        value = np.stack(arrays, **attributes) if op is stack else op.view(*arrays, **attributes)
         if value.__class__ is not _Array:  # NumPy gives a number for all of a 0-d array
             value = np.asarray(value)
         if fits is None:

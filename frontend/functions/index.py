@@ -163,9 +163,15 @@ class BasicView(IndexedView):
     ops, is looked up when a history needs it."""
 
     __slots__ = ()
+    attributes: dict[str, Any] = {}
 
     def __init__(self, parent: Tensor, index: Any, tracked: bool):
-        View.__init__(self, parent, BasicIndex(index), {}, parent._counter[0], tracked)
+        # As View's, which would be a call more: each x[i] of a loop makes one.
+        self._parent = parent
+        self._former = parent._former
+        self.op = BasicIndex(index)
+        self.seen = self.known = parent._counter[0]
+        self.tracked = tracked
 
     def take(self, parent: Any) -> Tensor:
         return IndexPart(parent._sizes, self.op.index).view(parent)
