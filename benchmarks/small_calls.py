@@ -4,7 +4,8 @@
 microseconds printed are nanoseconds an addition. `--what call`: 100 calls of a compiled function of
 one input and 20 parameters of 8 elements each; the microseconds printed are hundredths a call.
 `--what fresh`: the same, but no call has seen its input before; making it is part of the time.
-PyTorch runs the same lines eagerly, NumPy the bare additions.
+PyTorch runs the same lines eagerly, NumPy the bare additions. `--table`: statements that loops
+make, each by itself, beside PyTorch (see call_table.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from call_table import table_main
 from harness import Step, main
 
 ADDITIONS, CALLS, PARAMETERS = 1000, 100, 20
@@ -100,6 +102,9 @@ def numpy() -> Step:
 
 
 if __name__ == "__main__":
+    if "--table" in sys.argv:
+        table_main([argument for argument in sys.argv[1:] if argument != "--table"])
+        sys.exit()
     if "--what" in sys.argv:
         at = sys.argv.index("--what")
         os.environ["WHAT"] = sys.argv[at + 1]  # the workers inherit it

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from frontend.eager.prepared import Prepared
-from frontend.eager.tape import TapeNode, next_sequence, record
+from frontend.eager.prepared import VIEWS, Prepared
+from frontend.eager.tape import Saves, TapeNode, next_sequence, record
 from frontend.tensors.bounded import Bounded
 from frontend.tensors.memory_tracking import whole_array
 from frontend.tensors.no_value import NoData, escaped
@@ -28,7 +29,10 @@ from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
+from graphc.ops.composite import stack
 from graphc.ops.elementwise import cast
+from graphc.ops.movement import broadcast, concat, pad, reshape, slice_, transpose
+from graphc.ops.strided import diagonal_embed
 
 
 class TensorContext:
@@ -40,10 +44,13 @@ class TensorContext:
         """Run `op`. Raises GraphError with the user's line where the operands do not fit."""
         try:
             if attributes:
+                if op in MOVED and (moved := _moved(op, operands, attributes)) is not None:
+                    return (moved,)
                 if STATE.mode is not None and STATE.mode.open_sizes:
                     attributes = {name: extents_in(each) for name, each in attributes.items()}
                 types = [x.tensor_type for x in operands]
-                prepared = STATE.prepared.get((op, *types, *map(exact, attributes.items())))
+                values = map(exact, attributes.values())
+                prepared = STATE.prepared.get((op, *types, *attributes, *values))
             else:
                 prepared = STATE.prepared.get((op, *[x.tensor_type for x in operands]))
         except (TypeError, AttributeError):  # lists among the attributes; operands of other types
@@ -75,10 +82,7 @@ class TensorContext:
                 op, operands, prepared.attributes, prepared.types, prepared.view
             )
         elif STATE.observer is not None:
-            with STATE.observer(op, operands):
-                results = (_computed_plainly if prepared.plain else _computed)(
-                    op, operands, prepared
-                )
+            results = _observed(op, operands, prepared)
         elif prepared.plain:
             results = _computed_plainly(op, operands, prepared)
         else:
@@ -127,8 +131,83 @@ def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> 
         raise located(error) from None
     known = STATE.prepared
     with contextlib.suppress(TypeError):  # a list among the attributes
-        known[(op, *types, *map(exact, attributes.items()))] = prepared
+        known[(op, *types, *attributes, *map(exact, attributes.values()))] = prepared
     return prepared
+
+
+# -- moving --------------------------------------------------------------------------------------
+
+MOVED = {*VIEWS, concat, diagonal_embed, pad, stack}
+"""Movements that NumPy does: nothing is computed, so the bits are those of a kernel, and none is
+compiled for each place that is read or written."""
+_FITS: dict[Any, Callable[..., bool]] = {
+    reshape: lambda source, result, shape: result == shape,
+    broadcast: lambda source, result, shape: result == shape,
+    slice_: lambda source, result, start, size, step: result == size and min(start, default=0) >= 0,
+    transpose: lambda source, result, permutation: (
+        permutation.__class__ is tuple and min(permutation, default=0) >= 0
+    ),
+}
+"""By op, whether what NumPy made is what the op is defined to be, where that is less than to infer
+it. (What fits no operand NumPy refuses.)"""
+
+
+def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Tensor | None:
+    """The result of a movement in eager mode, a view where memory allows, recorded. None where that
+    is left to `apply`: for errors, operands without an array, ops that are watched."""
+    if STATE.watched:
+        return None
+    first = operands[0]
+    arrays = [x._value for x in operands]
+    for array in arrays:
+        if array.__class__ is not _Array:
+            return None
+    recorded = False
+    if STATE.grad_enabled:
+        for x in operands:
+            if x._view is not None:
+                x._view.bring_history(x)
+            recorded |= x._requires_grad
+    if recorded and not first.tensor_type.dtype.is_computed:
+        return None  # complex numbers have rules of their own
+    fits = _FITS.get(op)
+    try:
+        value = np.stack(arrays, **attributes) if op is stack else op.view(*arrays, **attributes)
+        if value.__class__ is not _Array:  # NumPy gives a number for all of a 0-d array
+            value = np.asarray(value)
+        if fits is None:
+            attributes = op.canonical(attributes)
+            types = tuple([x.tensor_type for x in operands])
+            (type,) = op.infer(types, attributes)
+        elif fits(first.tensor_type.shape, value.shape, **attributes):
+            type = TensorType(first.tensor_type.dtype, value.shape)
+        else:
+            return None
+    except (GraphError, TypeError, ValueError):
+        return None
+    result = make(value, type)
+    if op in VIEWS:
+        _share(result, op, first, attributes)
+    if recorded:
+        record_moved(op, attributes, operands, result)
+    return result
+
+
+def record_moved(
+    op: Any, attributes: dict[str, Any], operands: tuple[Tensor, ...], result: Tensor
+) -> None:
+    """`record` for a movement, whose rule reads no value."""
+    node = _new(TapeNode)
+    node.op = op
+    node.attributes = attributes
+    node.saves = saves = _new(Saves)
+    saves.types = tuple([x.tensor_type for x in operands])
+    saves.result_types = (result.tensor_type,)
+    saves.inputs = saves.outputs = ()
+    node.sequence = next_sequence()
+    node.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
+    result._edge = (node, 0)
+    result._requires_grad = True
 
 
 # -- computing -----------------------------------------------------------------------------------
@@ -184,10 +263,17 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
-        return (_viewed(values[0], op, operands[0], prepared),)
+        result = make(values[0], prepared.type)
+        _share(result, op, operands[0], prepared.attributes)
+        return (result,)
     if prepared.region:
         values = _apart(values, arrays)
     return tuple([make(value, type) for value, type in zip(values, prepared.types)])
+
+
+def _observed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
+    with STATE.observer(op, operands):
+        return (_computed_plainly if prepared.plain else _computed)(op, operands, prepared)
 
 
 def _apart(values: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -211,24 +297,23 @@ def _uncomputed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple
             raise escaped(op.name)
     results = tuple([without_data(type) for type in prepared.types])
     if prepared.view:
-        _show(results[0], op, operands[0], prepared)
+        _show(results[0], op, operands[0], prepared.attributes)
     return results
 
 
-def _viewed(value: Any, op: Any, operand: Tensor, prepared: Prepared) -> Tensor:
-    """The result of a movement: a view of its operand where NumPy made it one."""
-    result = make(value, prepared.type)
-    array, base = operand._value, value.base
+def _share(result: Tensor, op: Any, operand: Tensor, attributes: dict[str, Any]) -> None:
+    """Make `result` a view of `operand` where NumPy made its array one."""
+    value, array = result._value, operand._value
+    base = value.base
     # NumPy's base is the owner of the memory, or the array itself where that is no array (bytes).
     if value is array or (base is not None and (base is array or base is array.base)):
-        _show(result, op, operand, prepared)
-    return result
+        _show(result, op, operand, attributes)
 
 
-def _show(result: Tensor, op: Any, operand: Tensor, prepared: Prepared) -> None:
+def _show(result: Tensor, op: Any, operand: Tensor, attributes: dict[str, Any]) -> None:
     """Make `result` a view of `operand`."""
     result._counter = counter = operand._counter
-    result._view = View(operand, op, prepared.attributes, counter[0], bool(STATE.grad_enabled))
+    result._view = View(operand, op, attributes, counter[0], bool(STATE.grad_enabled))
 
 
 # -- the fast path -------------------------------------------------------------------------------

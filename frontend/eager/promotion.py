@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from frontend.eager.dispatch import CONTEXT, apply_binary, filled, filled_like
+from frontend.tensors.bounded import Bounded
 from frontend.tensors.dtypes import CATEGORY, as_dtype, complex_of, promote_types
 from frontend.tensors.sizes import shown
 from frontend.tensors.state import STATE
@@ -119,6 +120,8 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
     )
 
 
+_COMMON: Bounded[Any, tuple[DType, tuple[int, ...]]] = Bounded(4096)
+"""By the types of two tensors, the dtype and the shape of what is computed of both."""
 _WIDE = (e.mul, e.div)
 """What scales a half type by a number in float32: the number is not rounded first."""
 
@@ -144,6 +147,15 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
     left, right = lifted(left), lifted(right)
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
         raise TypeError(f"{op.name}(): one of the arguments must be a Tensor")
+    if not STATE.watched and isinstance(left, Tensor) and isinstance(right, Tensor):
+        key = (left.tensor_type, right.tensor_type)
+        common = _COMMON.get(key)
+        if common is None:
+            common = _COMMON[key] = (result_type(left, right), common_shape(left, right))
+        dtype, shape = common
+        return apply_binary(
+            op, expanded(casted(left, dtype), shape), expanded(casted(right, dtype), shape)
+        )
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
 

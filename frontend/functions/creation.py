@@ -182,9 +182,22 @@ def _filled(
     elif value.__class__ is int and value == 0:
         result = make(np.zeros(shape, kind.numpy), TensorType(kind, shape))
     else:
-        array = np.full(shape, _number(name, value, kind), kind.numpy)
+        array = np.empty(shape, kind.numpy)
+        array.fill(value if _is_exact(value, kind) else _number(name, value, kind))
         result = make(array, TensorType(kind, shape))
     return stored(finished(result, requires_grad), out)
+
+
+def _is_exact(value: Any, kind: DType) -> bool:
+    """Whether NumPy makes of a number what `numbers_as` makes of it: whole ones that float64 has in
+    floats and in int64, others in floats of at least 32 bits within their range."""
+    if type(value) is int:
+        return kind in _WIDE and -(2**53) <= value <= 2**53
+    return type(value) is float and kind in _WIDE_FLOATS and -1e38 <= value <= 1e38
+
+
+_WIDE_FLOATS = (DType.f32, DType.f64)
+_WIDE = (*_WIDE_FLOATS, DType.i64)
 
 
 def _number(name: str, value: Any, kind: DType) -> np.ndarray:

@@ -20,6 +20,8 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], Sequence | Tensor | np.ndarray):
         single = isinstance(sizes[0], Tensor | np.ndarray) and not sizes[0].ndim
         sizes = sizes if single or isinstance(sizes[0], str) else tuple(sizes[0])
+    if all([type(size) is int and size >= 0 for size in sizes]):
+        return sizes
     shape = []
     for size in sizes:
         if isinstance(size, bool | np.bool_) or not hasattr(size, "__index__"):

@@ -88,7 +88,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """The elements of `src`, cast and broadcast, in place of this tensor's."""
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
-    spread = expand(src, self._sizes)
+    same = src.tensor_type.shape == self.tensor_type.shape
+    spread = src if same else expand(src, self._sizes)
     return self._assign(_kept(self, casted(spread, self.dtype)))
 
 

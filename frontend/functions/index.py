@@ -6,21 +6,21 @@ scatter into that view's elements. Where positions repeat, the last value in row
 
 from __future__ import annotations
 
-from types import NoneType
+from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
+from frontend.eager.dispatch import CONTEXT, filled, record_moved
 from frontend.eager.promotion import casted, expanded
 from frontend.functions import shape as s
 from frontend.functions.declarations import public
-from frontend.functions.indices import IndexPart, Joined, is_mask, placement
+from frontend.functions.indices import IndexPart, Joined, is_mask, placement, wrapped
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.limits import fitting
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make, make_writable
+from frontend.tensors.tensor import Tensor, from_data, make, make_writable
 from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
@@ -37,10 +37,14 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
     depends on data."""
     kind = index.__class__
-    if kind is int or kind is slice or kind is tuple:
+    if kind in _BASIC_KINDS:
         shown = None if STATE.watched else _shown_plainly(self, index, kind)
         if shown is not None:
             return shown
+    elif kind is Tensor and not STATE.watched:
+        picked = _picked_plainly(self, index)
+        if picked is not None:
+            return picked
     part = IndexPart(self._sizes, index)
     x = part.view(self)
     if not part.advanced:
@@ -58,6 +62,7 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 
 _NUMBERS = (int, NoneType)
+_BASIC_KINDS = (int, slice, tuple, NoneType, EllipsisType)
 
 
 def _is_basic(item: Any) -> bool:
@@ -71,14 +76,17 @@ def _is_basic(item: Any) -> bool:
 
 
 def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
-    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where it is
-    recorded, has no array, or PyTorch has an error for it."""
+    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where `x`
+    has no array, or PyTorch has an error for it."""
     if x._view is not None:
         x._view.bring_history(x)
     array = x._value
-    if array.__class__ is not np.ndarray or (x._requires_grad and STATE.grad_enabled):
+    if array.__class__ is not np.ndarray:
         return None
-    if kind is int:
+    recorded = x._requires_grad and STATE.grad_enabled
+    if recorded and not x.tensor_type.dtype.is_computed:
+        return None
+    if kind is int or kind is NoneType:
         index = (index, ...)  # of one dimension too, where NumPy gives a number for a number
     elif kind is tuple:
         if not all(map(_is_basic, index)):
@@ -92,8 +100,18 @@ def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
         return None
     result = make(shown, TensorType(x.tensor_type.dtype, shown.shape))
     result._counter = x._counter
-    result._view = BasicView(x, index, bool(STATE.grad_enabled))
+    result._view = view = BasicView(x, index, bool(STATE.grad_enabled))
+    if recorded:
+        record_moved(view.op, {}, (x,), result)
     return result
+
+
+_PARTS = {slice: "Slice", NoneType: "Unsqueeze"}
+"""By kinds of parts of an index, what PyTorch calls views by them; of others "Select"."""
+
+
+def _is_whole(part: Any) -> bool:
+    return part is Ellipsis or (part.__class__ is slice and part == slice(None))
 
 
 class BasicIndex:
@@ -105,8 +123,35 @@ class BasicIndex:
     def __init__(self, index: Any):
         self.index = index
 
+    @property
+    def node_name(self) -> str:
+        """As PyTorch, which goes through an index from the left, calls what the last part makes."""
+        if self.index.__class__ is slice:
+            return "SliceBackward0"
+        parts = () if self.index is Ellipsis else self.index
+        kinds = [_PARTS.get(part.__class__, "Select") for part in parts if not _is_whole(part)]
+        return f"{kinds[-1] if kinds else 'Alias'}Backward0"
+
     def compute(self, arrays: Any, attributes: Any) -> tuple[Any]:
         return (arrays[0][self.index],)
+
+    def vjp(self, gradient: Any, output: Any, x: Any) -> tuple[Any]:
+        start, size, step = self._slice(x)
+        gradient = m.reshape(gradient, shape=size)
+        assert m.slice_.vjp is not None
+        (whole,) = m.slice_.vjp(gradient, None, x, start=start, size=size, step=step)
+        return (whole,)
+
+    def sliced(self, x: Any, gradient: Any) -> tuple[Any, Any]:
+        """For the sweep: where the slice begins, None for one with steps; its gradient."""
+        start, size, step = self._slice(x)
+        if any(by != 1 for by in step):
+            return None, gradient
+        return start, m.reshape(gradient, shape=size)
+
+    def _slice(self, x: Any) -> tuple[tuple[int, ...], ...]:
+        part = IndexPart(x.tensor_type.shape, self.index)
+        return tuple(part.start), tuple(part.size), tuple(part.step)
 
 
 class BasicView(IndexedView):
@@ -114,9 +159,15 @@ class BasicView(IndexedView):
     ops, is looked up when a history needs it."""
 
     __slots__ = ()
+    attributes: dict[str, Any] = {}
 
     def __init__(self, parent: Tensor, index: Any, tracked: bool):
-        View.__init__(self, parent, BasicIndex(index), {}, parent._counter[0], tracked)
+        # As View's, which would be a call more: each x[i] of a loop makes one.
+        self._parent = parent
+        self._former = parent._former
+        self.op = BasicIndex(index)
+        self.seen = self.known = parent._counter[0]
+        self.tracked = tracked
 
     def take(self, parent: Any) -> Tensor:
         return IndexPart(parent._sizes, self.op.index).view(parent)
@@ -126,6 +177,30 @@ class BasicView(IndexedView):
         while shown is not parent:
             new, shown = written_back(shown._view, new), shown._view.parent
         return new
+
+
+def _picked_plainly(x: Tensor, index: Tensor) -> Tensor | None:
+    """What one tensor of positions, or a mask over the first dimensions, picks in eager mode; None
+    for indices of other kinds, and where PyTorch has an error. NumPy copies what nothing records,
+    so that no kernel is looked up for each count of elements."""
+    array, picks = x._value, index._value
+    if array.__class__ is not np.ndarray or picks.__class__ is not np.ndarray or not picks.ndim:
+        return None
+    shape, kind = x.tensor_type.shape, index.tensor_type.dtype
+    if kind is DType.bool:
+        if shape[: picks.ndim] != picks.shape:
+            return None
+        index = from_data(np.flatnonzero(picks), copy=False)
+        if picks.ndim > 1:
+            x = s.reshape(x, picks.size, *shape[picks.ndim :])
+    elif shape and kind in (DType.i64, DType.i32):
+        index = wrapped(index, shape[0], 0)
+    else:
+        return None
+    if x.requires_grad and STATE.grad_enabled:
+        return CONTEXT.apply(indexing.take, (x, index), {"axis": 0})[0]
+    value = np.take(x._value, index._value, 0)
+    return make(value, TensorType(x.tensor_type.dtype, value.shape))
 
 
 def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:

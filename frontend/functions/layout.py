@@ -35,9 +35,9 @@ def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
     """Sizes or dimensions given one by one, as one sequence, or by keyword."""
     if keyword is not None:
         items = (keyword,)
-    if len(items) == 1 and isinstance(items[0], Sequence):
+    if len(items) == 1 and isinstance(items[0], tuple | list | Sequence):
         items = tuple(items[0])
-    return [whole(item) for item in items]
+    return [item if type(item) is int else whole(item) for item in items]
 
 
 # -- shape ---------------------------------------------------------------------------------------
@@ -46,13 +46,21 @@ def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
 @public(method=True)
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order under another shape; one size may be -1."""
-    need_tensors("reshape", input=input)
+    if not isinstance(input, Tensor):
+        need_tensors("reshape", input=input)
     return reshaped(input, _resolved(input, listed(sizes, shape)))
 
 
 def _resolved(x: Tensor, sizes: list[int]) -> tuple[int, ...]:
     """The sizes with -1 replaced by what is left. Raises RuntimeError where they do not fit."""
     count = x.numel()
+    if (
+        STATE.mode is None
+        and -1 not in sizes
+        and math.prod(sizes) == count
+        and min(sizes, default=0) >= 0
+    ):
+        return tuple(sizes)
     if sizes.count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     for position, size in enumerate(sizes):

@@ -32,6 +32,8 @@ from graphc.ops.linear_algebra import norms
 
 def dimension(dim: int, rank: int) -> int:
     """`dim` counted from the front; a 0-d tensor counts as 1-d. Raises IndexError."""
+    if type(dim) is int and 0 <= dim < rank:
+        return dim
     bound = rank or 1
     if not -bound <= dim < bound:
         raise IndexError(
@@ -44,6 +46,8 @@ def dimension(dim: int, rank: int) -> int:
 def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
     """The axes named by `dim` (None, a number, several), sorted. Raises IndexError, TypeError, and
     RuntimeError where one is named twice."""
+    if type(dim) is int and rank:
+        return (dimension(dim, rank),)
     if dim is None or (isinstance(dim, list | tuple) and not dim):
         return tuple(range(rank))
     dims = (dim,) if isinstance(dim, int) else dim
@@ -124,7 +128,8 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 
 
 def _needs_elements(name: str, x: Tensor, dim: Any) -> None:
-    if builtins.any(x.shape[axis] == 0 for axis in axes_of(dim, x.dim())):
+    shape = x._sizes
+    if 0 in shape and builtins.any(shape[axis] == 0 for axis in axes_of(dim, len(shape))):
         raise IndexRangeError(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument."

@@ -68,6 +68,9 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
                 f"expected Tensor as element {position} in argument 0, but got "
                 f"{type(item).__name__}"
             )
+    kinds = [item.tensor_type.dtype for item in tensors]
+    if kinds.count(kinds[0]) == len(kinds):
+        return list(tensors)
     kind = result_type(*tensors)
     return [casted(item, kind) for item in tensors]
 
@@ -87,6 +90,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
         kept = [x if x._sizes != (0,) else reshaped(x, none) for x in items]
     for position, x in enumerate(kept):
         shape = x._sizes
+        if shape == first:
+            continue
         if len(shape) != len(first):
             raise ShapeError(
                 f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}",

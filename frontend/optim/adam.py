@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend.functions.pointwise import maximum
+from frontend.eager.fused import Fused
 from frontend.optim.groups import ParameterGroup
-from frontend.optim.optimizer import Optimizer
+from frontend.optim.optimizer import Optimizer, decayed
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float64
 from frontend.tensors.tensor import Tensor
+from graphc.ops.elementwise import maximum, sqrt
 
 
 class Adam(Optimizer):
@@ -61,15 +62,25 @@ class Adam(Optimizer):
             time = step.to(float64)
             root = (1 - beta2**time).sqrt()
             size, floor = root / (1 - beta1**time) * o.lr, root * o.eps
+            names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if o.amsgrad else 2]
+            numbers = (beta1, 1 - beta1, beta2, 1 - beta2, size, floor)
             for p in members:
-                g = self._gradient(o, p)
-                m, v = self._buffer(p, "exp_avg"), self._buffer(p, "exp_avg_sq")
-                m.mul_(beta1).add_(g * (1 - beta1))
-                v.mul_(beta2).add_(g * g * (1 - beta2))
-                if o.amsgrad:
-                    greatest = self._buffer(p, "max_exp_avg_sq")
-                    v = greatest.copy_(maximum(greatest, v))
-                p.sub_(m * size / (v.sqrt() + floor))
+                self._begin(p)
+                held = [self._buffer(p, name) for name in names]
+                self._change(_adam, o, p, held, numbers, greatest=bool(o.amsgrad))
+
+
+@Fused
+def _adam(p: Any, m: Any, v: Any, *rest: Any, greatest: bool, **decay: Any) -> tuple[Any, ...]:
+    most, rest = (rest[0], rest[1:]) if greatest else (None, rest)
+    g, beta1, share1, beta2, share2, size, floor, *by = rest
+    p, g = decayed(p, g, by, **decay)
+    m = m * beta1 + g * share1
+    v = v * beta2 + g * g * share2
+    if most is None:
+        return p - m * size / (sqrt(v) + floor), m, v
+    most = maximum(most, v)
+    return p - m * size / (sqrt(most) + floor), m, v, most
 
 
 class AdamW(Adam):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from types import SimpleNamespace
@@ -226,6 +226,21 @@ class Optimizer:
         p.mul_(1 - options.lr * options.weight_decay)
         return g
 
+    def _change(
+        self, update: Any, options: SimpleNamespace, p: Tensor, held: list[Tensor],
+        numbers: Sequence[Any], **flags: bool,
+    ) -> None:  # fmt: skip
+        """Run a fused `update` of p, of what is `held` for it and of its gradient, by `numbers`;
+        weight decay and the direction of the gradient are part of it, by `decayed`."""
+        decay = options.weight_decay
+        decoupled = decay is not None and getattr(options, "decoupled_weight_decay", False)
+        if decay is not None:
+            numbers = (*numbers, 1 - options.lr * decay if decoupled else decay)
+        update(
+            (p, *held, p.grad), tuple(numbers), **flags, maximize=bool(options.maximize),
+            decays=decay is not None, decoupled=bool(decoupled),
+        )  # fmt: skip
+
     def _begin(self, p: Tensor) -> None:
         """What follows updates `p`: a trace notes so."""
         if STATE.mode is not None:
@@ -345,6 +360,18 @@ class Optimizer:
             lines = [f"    {name}: {_text(group[name])}\n" for name in names]
             groups.append(f"Parameter Group {i}\n" + "".join(lines))
         return f"{type(self).__name__} (\n" + "\n".join(groups) + ")"
+
+
+def decayed(
+    p: Any, gradient: Any, by: Sequence[Any], *, maximize: bool, decays: bool, decoupled: bool
+) -> tuple[Any, Any]:
+    """A parameter and the gradient to go down by: with `maximize` its opposite, plus weight_decay
+    · p; weight decay that is decoupled makes p smaller instead. `by` has the factor, if any."""
+    gradient = -gradient if maximize else gradient
+    if not decays:
+        return p, gradient
+    (factor,) = by
+    return (p * factor, gradient) if decoupled else (p, gradient + p * factor)
 
 
 def _or(new: Any, old: Any) -> Any:

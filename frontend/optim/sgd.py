@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from frontend.eager.fused import Fused
 from frontend.optim.groups import ParameterGroup
-from frontend.optim.optimizer import Optimizer
+from frontend.optim.optimizer import Optimizer, decayed
 from frontend.optim.options import check_options, execution_options
 from frontend.tensors.dtypes import float64
 from frontend.tensors.tensor import Tensor
@@ -52,13 +53,14 @@ class SGD(Optimizer):
     def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         for params_together, share in self._shares(params, o.momentum, o.dampening):
+            numbers = [o.lr]
+            if o.momentum is not None:
+                numbers += [o.momentum] if share is None else [o.momentum, share]
             for p in params_together:
-                change = self._gradient(o, p)
-                if o.momentum is not None:
-                    buffer = self._buffer(p, "momentum_buffer")
-                    buffer.mul_(o.momentum).add_(change if share is None else change * share)
-                    change = change + buffer * o.momentum if o.nesterov else buffer
-                p.sub_(change * o.lr)
+                self._begin(p)
+                held = [] if o.momentum is None else [self._buffer(p, "momentum_buffer")]
+                self._change(_sgd, o, p, held, numbers, moves=o.momentum is not None,
+                             dampened=share is not None, nesterov=bool(o.nesterov))  # fmt: skip
 
     def _shares(
         self, params: list[Tensor], momentum: Any, dampening: Any
@@ -82,3 +84,20 @@ class SGD(Optimizer):
 
     def _saved_state(self, held: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in held.items() if name != "step"}
+
+
+@Fused
+def _sgd(
+    p: Any, *rest: Any, moves: bool, dampened: bool, nesterov: bool, **decay: Any
+) -> tuple[Any, ...]:
+    buffer, rest = (rest[0], rest[1:]) if moves else (None, rest)
+    change, lr, *by = rest
+    if not moves:
+        p, change = decayed(p, change, by, **decay)
+        return (p - change * lr,)
+    momentum, by = by[0], by[1:]
+    share, by = (by[0], by[1:]) if dampened else (None, by)
+    p, change = decayed(p, change, by, **decay)
+    buffer = buffer * momentum + (change if share is None else change * share)
+    change = change + buffer * momentum if nesterov else buffer
+    return p - change * lr, buffer

@@ -19,6 +19,8 @@ from graphc.ir.types import DType
 from graphc.ops.conversion import convert
 
 _SUPPORTED = [kind.numpy for kind in DType]
+_PLAIN = {bool: DType.bool, int: DType.i64, float: DType.f32}
+_WIDE = (DType.bool, DType.i64, DType.f32, DType.f64)
 _INTEGER_LIMITS = {kind: np.iinfo(kind.numpy) for kind in DType if kind.is_integer}
 
 
@@ -28,6 +30,10 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
     Raises TypeError, ValueError and RuntimeError where PyTorch does: for ragged sequences, things
     that are no numbers, numbers an integer dtype does not hold."""
     kind = None if dtype is None else as_dtype(dtype)
+    if kind is None and type(data) in _PLAIN:
+        plain = default if type(data) is float else _PLAIN[type(data)]
+        if plain in _WIDE and -1e18 <= data <= 1e18:  # nothing is beyond its range
+            return np.array(data, plain.numpy)
     if isinstance(data, Handle):
         data = data._array("tensor()")  # type: ignore[attr-defined]
     elif not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__array__"):

@@ -85,17 +85,23 @@ def sweep(
 def _part(
     record: Record, gradients: list[Any], on_record: Callable[[Record], Any] | None
 ) -> OutputPart | None:
-    """The gradient of a slice's operand, not yet padded with zeros."""
-    if record.op is not slice_ or record.input_keys[0] is None:
+    """The gradient of a slice's operand, not yet padded with zeros. Of an op of a frontend's that
+    is a slice and a reshape, `sliced` says the start and has the gradient in the slice's shape."""
+    if len(record.input_keys) != 1 or record.input_keys[0] is None:
         return None
-    (gradient,) = gradients
-    if any(step != 1 for step in record.attributes["step"]) or 0 in gradient.shape:
+    start, (gradient, *_) = None, gradients
+    if record.op is slice_:
+        if all(step == 1 for step in record.attributes["step"]):
+            start = record.attributes["start"]
+    elif (sliced := getattr(record.op, "sliced", None)) is not None:
+        start, gradient = sliced(record.inputs[0], gradient)
+    if start is None or 0 in gradient.shape:
         return None
 
     def place() -> Any:
         return nullcontext() if on_record is None else on_record(record)
 
-    return OutputPart(record.inputs[0].tensor_type, record.attributes["start"], gradient, place)
+    return OutputPart(record.inputs[0].tensor_type, start, gradient, place)
 
 
 def gradients_by_key() -> Gradients:

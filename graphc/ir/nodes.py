@@ -119,8 +119,13 @@ Attributes = tuple[tuple[str, Attribute], ...]
 def exact(attribute: Any) -> Any:
     """An attribute as a key that tells 1, 1.0 and True, and 0.0 and -0.0 apart."""
     kind = type(attribute)
+    if kind is int:
+        return attribute
     if kind is tuple:
-        return tuple([exact(item) for item in attribute])
+        for item in attribute:
+            if type(item) is not int:
+                return tuple([exact(item) for item in attribute])
+        return attribute
     if kind is float:
         return (kind, attribute.hex())
     return (kind, attribute) if kind is bool else attribute

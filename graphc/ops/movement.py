@@ -145,7 +145,17 @@ def _broadcast_view(x: np.ndarray, *, shape: Shape) -> np.ndarray:
     lead = len(shape) - x.ndim
     if shape == (1,) * lead + x.shape:
         return x[(None,) * lead]
-    return np.broadcast_to(x, shape)
+    if lead < 0 or not x.flags.c_contiguous or x.dtype.isbuiltin != 1:
+        return np.broadcast_to(x, shape)
+    # np.broadcast_to, which makes an iterator of it, takes several times as long.
+    strides = (0,) * lead
+    for size, wanted, step in zip(x.shape, shape[lead:], x.strides):
+        if size != wanted and size != 1:
+            raise ValueError(f"an array of shape {x.shape} does not broadcast to {shape}")
+        strides += (step if size == wanted else 0,)
+    view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, strides)
+    view.flags.writeable = False
+    return view
 
 
 broadcast = Movement(
@@ -346,6 +356,8 @@ def _concat_shape(types: Types, *, axis: int) -> Shape:
     if not 0 <= axis < len(first):
         raise ShapeError(f"concat: axis {axis} is out of range for {types[0]}")
     for type in types:
+        if type is types[0]:
+            continue
         others = type.shape[:axis] + type.shape[axis + 1 :]
         if len(type.shape) != len(first) or others != first[:axis] + first[axis + 1 :]:
             listed = ", ".join(map(str, types))

@@ -26,7 +26,8 @@ def _length(rows: int, columns: int, offset: int) -> int:
 
 
 def _check_axes(op: str, axis1: int, axis2: int, rank: int, type: Any) -> None:
-    if axis1 == axis2 or not (0 <= axis1 < rank and 0 <= axis2 < rank):
+    whole = isinstance(axis1, int) and isinstance(axis2, int)
+    if not whole or axis1 == axis2 or not (0 <= axis1 < rank and 0 <= axis2 < rank):
         raise ShapeError(f"{op} of {type}: axes {axis1} and {axis2}")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 from graphc.errors import AttributeValueError
-from graphc.ops import composite, contract, generate, indexing, movement, reduce
+from graphc.ops import composite, contract, generate, indexing, movement, reduce, strided
 from graphc.ops import elementwise as e
 from graphc.ops.nn import losses, normalization, pooling
 
@@ -52,6 +52,8 @@ CASES: list[tuple[str, Callable[..., Any], list[str], type[Exception], list[str]
      ["reshape", "f32[3,3]", "[4, 2]"]),
     ("transpose", lambda x: movement.transpose(x, permutation=(0, 0)), ["f32[3,3]"],
      graphc.ShapeError, ["transpose", "f32[3,3]", "[0, 0]"]),
+    ("diagonal", lambda x: strided.diagonal(x, offset=0, axis1=0, axis2=0.7), ["f32[3,3]"],
+     graphc.ShapeError, ["diagonal", "f32[3,3]", "0.7"]),
     ("slice", lambda x: movement.slice_(x, start=(2,), size=(3,), step=(1,)), ["f32[4]"],
      graphc.ShapeError, ["slice", "f32[4]", "start 2"]),
     ("concat", lambda x, y: movement.concat(x, y, axis=0), ["f32[2,3]", "f32[2,4]"],

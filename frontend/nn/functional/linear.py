@@ -6,6 +6,7 @@ import math
 
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ops import contract, movement
@@ -16,6 +17,16 @@ from graphc.ops.nn import products
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""
+    if (
+        STATE.mode is None
+        and input.ndim == weight.ndim == 2
+        and bias is not None
+        and bias.ndim == 1
+    ):
+        rows, wide = input.tensor_type, weight.tensor_type
+        kinds = rows.dtype is wide.dtype is bias.tensor_type.dtype
+        if kinds and rows.shape[1] == wide.shape[1] and bias.tensor_type.shape == wide.shape[:1]:
+            return products.addmm(bias, input, movement.transpose(weight, permutation=(1, 0)))
     if not input.ndim or not weight.ndim:
         raise fail(
             ShapeError,

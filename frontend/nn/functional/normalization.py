@@ -11,6 +11,7 @@ import numpy as np
 
 from frontend.eager.autocasting import full_precision
 from frontend.eager.dispatch import CONTEXT
+from frontend.eager.fused import Fused
 from frontend.eager.promotion import casted
 from frontend.functions import matrix, pointwise
 from frontend.functions.declarations import public
@@ -176,7 +177,12 @@ def _move(running: Tensor | None, now: Tensor, momentum: Any) -> None:
     if running is None:
         return
     with no_grad():
-        running._assign(casted(running * (1 - momentum) + now * momentum, running.dtype))
+        _moved((running, now), (1 - momentum, momentum))
+
+
+@Fused
+def _moved(running: Any, now: Any, kept: Any, momentum: Any) -> tuple[Any]:
+    return (running * kept + now * momentum,)
 
 
 def _require_several(input: Tensor, count: int, what: str) -> None:

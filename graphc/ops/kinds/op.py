@@ -10,6 +10,7 @@ import inspect
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -233,7 +234,15 @@ def broken(
     return IndexRangeError(message.replace("{}", str(bad)), location=location)
 
 
+_PLAIN = {int, bool, str, NoneType, DType}
+
+
 def _plain(op: str, name: str, value: Any) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple and all([type(item) is int for item in value]):
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) is SizeFloat:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import frontend as torch
+from frontend.eager.kernel_families import Variant
 from frontend.functions import index as indexing
 from frontend.functions.index import BasicView
 from frontend.functions.indices import IndexPart
@@ -30,8 +31,7 @@ def by_ops(x: Any, index: Any) -> Any:
 def test_they_are_what_ops_give(index: Any) -> None:
     x = torch.arange(24.0).reshape(3, 2, 4).clone()
     shown, wanted = x[index], by_ops(x, index)
-    if index is not None and index is not ...:
-        assert isinstance(shown._view, BasicView)
+    assert isinstance(shown._view, BasicView)
     assert shown.shape == wanted.shape and torch.equal(shown, wanted)
     assert shown._base is x and shown._version == x._version
     assert shown.stride() == wanted.stride() or 0 in shown.shape or 1 in shown.shape
@@ -57,14 +57,57 @@ def test_a_change_with_a_history_goes_through_them(index: Any) -> None:
     assert results[0][1:] == results[1][1:]
 
 
-def test_what_is_recorded_and_what_is_refused_goes_by_ops(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_their_gradients_are_those_of_ops(index: Any) -> None:
+    weight = torch.arange(24.0).reshape(3, 2, 4)
+    given = []
+    for view in (lambda x: x[index], lambda x: by_ops(x, index)):
+        x = weight.clone().requires_grad_()
+        shown = view(x)
+        assert shown.requires_grad and shown.grad_fn is not None
+        shown = shown + (shown * shown).detach()
+        (first,) = torch.autograd.grad((shown * shown).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad((first * weight).sum(), x, retain_graph=True)
+        (shown * shown).sum().backward()
+        given.append((first.detach().numpy(), second.numpy(), x.grad.numpy()))
+    for one, other in zip(*given, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_gradients_of_several_are_joined_as_those_of_slices(whole: bool) -> None:
+    """With signs of zeros: a concatenation where they lie one behind the other."""
+    given = []
+    for view in (lambda x, i: x[i], lambda x, i: by_ops(x, i)):
+        x = torch.arange(12.0).reshape(4, 3).requires_grad_()
+        rows = [view(x, i) for i in range(4 if whole else 3)]
+        (torch.stack(rows) * -0.0).sum().backward()
+        given.append(x.grad.numpy())
+    assert given[0].tobytes() == given[1].tobytes()
+
+
+def test_a_gradient_of_another_position_compiles_nothing(monkeypatch: Any) -> None:
+    x = torch.arange(40.0, requires_grad=True)
+    x[0].backward()
+    x[1].backward()  # the first that is added to another
+    monkeypatch.setattr(Variant, "at", None)
+    for i in range(2, 40):
+        x[i].backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1.0] * 40)
+
+
+def test_names_of_nodes() -> None:
     x = torch.ones(3, 4, requires_grad=True)
-    row = x[1]
-    assert not isinstance(row._view, BasicView) and row.requires_grad
-    row.sum().backward()
-    assert x.grad.sum() == 4
-    with torch.no_grad():
-        assert isinstance(x[1]._view, BasicView)
+    names: list[tuple[Any, str]] = [
+        (0, "Select"), (slice(1, 2), "Slice"), (None, "Unsqueeze"), ((0, slice(1, 3)), "Slice"),
+        ((slice(1, 3), 0), "Select"), ((slice(1, 3), ...), "Slice"), (slice(None), "Slice"),
+        ((0, slice(None)), "Select"), (..., "Alias"), ((..., slice(None)), "Alias"),
+    ]  # fmt: skip
+    for index, name in names:
+        assert x[index].grad_fn.name() == f"{name}Backward0"
+
+
+def test_what_is_refused() -> None:
     y = torch.ones(3, 4)
     for wrong in (3, -4, (0, 0, 0), (0, 4)):
         with pytest.raises(IndexError, match=r"out of bounds|too many indices"):
@@ -112,3 +155,37 @@ def test_what_is_shown_lives_no_longer_than_its_views() -> None:
     finally:
         if collecting:
             gc.enable()
+
+
+PICKS: tuple[Any, ...] = (
+    [0, 2, -1], [[1], [0]], [], [True, False, True], [[True, False], [False, True], [True, True]],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pick", PICKS, ids=str)
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
+def test_picks_by_one_tensor_are_those_of_the_general_way(pick: Any, kind: Any) -> None:
+    index = torch.tensor(pick, dtype=None if pick else torch.int64)
+    given = []
+    for way in (index, (index,)):  # what is in a tuple is taken apart
+        x = torch.arange(24.0).reshape(3, 2, 4).to(kind)
+        plain = x[way]
+        assert plain._base is None and plain.shape == x[way].shape
+        if kind.is_floating_point:
+            x.requires_grad_()
+            picked = x[way]
+            (
+                picked.float() * torch.arange(float(picked.numel())).reshape(picked.shape)
+            ).sum().backward()
+            assert torch.equal(picked.detach(), plain) and picked.requires_grad
+        given.append((plain, x.grad))
+    assert torch.equal(given[0][0], given[1][0])
+    if kind.is_floating_point:
+        assert torch.equal(given[0][1], given[1][1])
+
+
+def test_picks_that_are_refused() -> None:
+    x = torch.ones(3, 4)
+    for wrong in ([3], [-4], [[True, True, True]]):
+        with pytest.raises(IndexError, match=r"out of bounds|does not match"):
+            x[torch.tensor(wrong)]
