@@ -21,7 +21,7 @@ from frontend.tensors.limits import fitting
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, from_data, make, make_writable
-from frontend.tensors.views import IndexedView, View, written_back
+from frontend.tensors.views import IndexedView, written_back
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
