@@ -1,19 +1,18 @@
-"""Whether a specialization serves a call: what is asked, in the order it is asked.
+"""What has to hold of a specialization, for a call that found it: in the order it is asked.
 
 in : the guards of a program
 out: the check of a call, code that is generated from them
 
-A call finds a specialization by the rows of `FINDING`; whatever one gives has to hold, by those of
-`HOLDING`. The check of a call is their code.
+How a call finds one: specializations.py, with the table of all that decides, `DECIDERS`.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from frontend.tensors.epoch import EPOCH
 from frontend.tracing.outside.constants import Constants
@@ -36,54 +35,55 @@ CallCheck = Callable[[Checked, Call], bool]
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """`asks`: what, `when` and at which `cost`."""
+    """`ask`: what asks, `of`: what is asked, at which `cost`."""
 
     name: str
-    asks: str
-    when: str
+    ask: Callable[..., Any]
     cost: str
+    of: str
 
 
-FINDING = (
-    Decider("inline cache", "the state of the thread; class, type and flag of each argument",
-            "of the last call", "under 1 us"),
-    Decider("signature", "the same, structure, numbers, which arguments are one tensor, as a key",
-            "of all specializations", "5 to 10 us"),
-    Decider("last free numbers", "the signature, with numbers that Python computes anew",
-            "of the last call that had such", "5 to 10 us"),
-    Decider("free numbers", "the signature without numbers that Python computes anew",
-            "of all specializations", "10 to 30 us"),
-    Decider("size guards", "what was asked of sizes in the trace has the same answers",
-            "of programs for several sizes", "0.3 ms"),
-)  # fmt: skip
-HOLDING = (
-    Decider("epoch guards", "Modules, hooks, options: whose writes begin an epoch",
-            "once in each epoch", "0.1 us for a read, some for a Module"),
-    Decider("further guards", "globals, attributes, items; numbers outside that a graph is for",
-            "at each call", "0.1 us for a read, 1 us for a container"),
-    Decider("call guards", "layout, hooks, identity, gradients of the arguments",
-            "at each call", "0.2 us each"),
-)  # fmt: skip
-
-
-def check_of(guards: Iterable[Guard], of_calls: Iterable[Guard]) -> CallCheck:
-    """The check of a call, that a specialization with these guards, and those on the arguments,
-    serves it. What is read anew in each epoch is read after the epoch is."""
-    guards, constants = list(guards), Constants()
-    by_epoch = [guard for guard in guards if guard.source.by_epoch]
-    further = [guard for guard in guards if not guard.source.by_epoch]
-    lines = [
+def _in_each_epoch(lines: list[str], constants: Constants) -> list[str]:
+    """What is read for as long as an epoch lasts is read after the epoch is: a write in between has
+    the next call look again."""
+    return [
         f"epoch = {constants.of(EPOCH)}.current",
         "if epoch is not one.epoch:",
-        *[f"    {line}" for line in lines_of(by_epoch, constants)],
+        *[f"    {line}" for line in lines],
         "    one.bind()",
         "    one.epoch = epoch",
-        *lines_of([*further, *of_calls], constants),
-        "return True",
     ]
-    text = "def check(one, call):\n" + textwrap.indent("\n".join(lines), "    ")
+
+
+def _at_each_call(lines: list[str], constants: Constants) -> list[str]:
+    return lines
+
+
+HOLDING = (
+    Decider("epoch guards", _in_each_epoch, "0.1 us; in a new epoch 1 us for a Module",
+            "Modules, hooks, options, captured tensors: what tells when it is written"),
+    Decider("further guards", _at_each_call, "0.1 us for a name, 1 us for a container",
+            "globals, attributes, items; numbers outside that a graph is for"),
+    Decider("call guards", _at_each_call, "0.2 us each",
+            "layout, hooks, identity, gradients of the arguments"),
+)  # fmt: skip
+"""What has to hold of a specialization that was found: `ask` makes code of that of the guards."""
+
+
+def check_of(guards: Iterable[Guard], of_calls: Sequence[Guard]) -> CallCheck:
+    """The check of a call: that a specialization with these guards, and those on the arguments,
+    serves it."""
+    by_epoch: list[Guard] = []
+    further: list[Guard] = []
+    for guard in guards:
+        (by_epoch if guard.source.by_epoch else further).append(guard)
+    constants = Constants()
+    lines: list[str] = []
+    for decider, part in zip(HOLDING, (by_epoch, further, of_calls), strict=True):
+        lines += decider.ask(lines_of(part, constants), constants)
+    text = textwrap.indent("\n".join([*lines, "return True"]), "    ")
     names = {**constants.names, "__name__": __name__}
-    exec(compile(text, _FILE, "exec"), names)
+    exec(compile(f"def check(one, call):\n{text}", _FILE, "exec"), names)
     check: CallCheck = names.pop("check")  # type: ignore[assignment]
     return check
 

@@ -37,12 +37,9 @@ class FreeNumbers:
         self.places = frozenset([i for i, _ in self._open])
         outside = () if sizes is None else sizes.places
         self._read = [(place, part) for place, part in outside if names_in(part) & self.names]
+        # Whether some stand outside of the function, and are read at each call.
+        self.are_read = bool(self._read)
         self._needed = [(place, part) for place, part in outside if not names_in(part) & self.names]
-
-    @property
-    def are_read(self) -> bool:
-        """Whether some stand outside of the function, and are read at each call."""
-        return bool(self._read)
 
     def guards(self, sizes: Mapping[str, Any]) -> list[Guard]:
         """Of an instance at these sizes: numbers outside that are part of it."""

@@ -13,7 +13,8 @@ import pytest
 
 import frontend as torch
 from frontend import nn, optim
-from frontend.compiled.deciders import FINDING, HOLDING, check_of
+from frontend.compiled.deciders import check_of
+from frontend.compiled.specializations import DECIDERS
 from frontend.nn.modules.global_hooks import global_hooks_guard
 from frontend.optim.groups import optimizer_guard, option_guard
 from frontend.tensors.epoch import changed
@@ -243,9 +244,11 @@ def test_a_write_while_guards_are_looked_at_is_seen_by_the_next_call() -> None:
 
 
 def test_the_deciders_are_told_in_the_order_they_run() -> None:
-    assert [each.name for each in FINDING][:2] == ["inline cache", "signature"]
-    assert [each.name for each in HOLDING] == ["epoch guards", "further guards", "call guards"]
-    assert all(each.asks and each.when and each.cost for each in (*FINDING, *HOLDING))
+    page = (Path(__file__).parents[4] / "docs" / "engine.md").read_text("utf-8")
+    rows = [f"| {each.name} | {each.of} | {each.cost} |" for each in DECIDERS]
+    places = [page.find(row) for row in rows]
+    assert len(rows) == 8 and -1 not in places, rows
+    assert places == sorted(places)
 
 
 # -- a new kind of outside value -------------------------------------------------------------------
