@@ -20,9 +20,10 @@ from frontend.compiled.options import Options, open_sizes
 from frontend.compiled.overlap import check_overlap
 from frontend.compiled.program import TracedProgram, program_of
 from frontend.compiled.signature import Signature, changes, signature
-from frontend.compiled.sizing import OpenSizes, latest
+from frontend.compiled.sizing import OpenSizes
 from frontend.compiled.specialization import Specialization, nothing, specialization_at
-from frontend.compiled.trace_history import MOST_INSTANCES, MOST_SPECIALIZATIONS, TraceHistory
+from frontend.compiled.specializations import Specializations
+from frontend.compiled.trace_history import TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -42,17 +43,15 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any], options: Options):
         self.function = function
         self.options = options
-        self._cache: InlineCache | None = None
-        self._last_free: tuple[Signature, Specialization, list[Any]] | None = None
-        self._by_signature: dict[Signature, list[Specialization]] = {}
         self._history = TraceHistory(name_of(function))
         self._open_sizes = OpenSizes(options.dynamic)
+        self._known = Specializations(self._open_sizes)
         self._parameters = parameter_names(function)
         if name_in(function) is not None:
             functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        cache = self._cache
+        cache = self._known.cache
         if cache is not None and not keywords and cache.fits(arguments):
             return cache.specialization.call(arguments)
         if STATE.mode is not None:
@@ -61,43 +60,17 @@ class CompiledFunction:
         leaves: list[Tensor] = []
         structure = tree.flatten((arguments, keywords), leaves)
         aliases = _aliases(leaves)
-        key, distinct = self._key(structure, leaves, aliases), not aliases
-        for specialization in self._by_signature.get(key, ()):
-            if not specialization.program.free.are_read and specialization.holds(leaves):
-                self._used(key)
-                call = specialization.call
-                break
-        else:
-            bound_call = self._with_free_numbers(key, leaves)
-            if bound_call is not None:
-                return bound_call()
-            specialization = self._specialization(key, leaves, structure)
-            call = functools.partial(self._first_call, specialization, key)
-        plain = not keywords and len(leaves) == len(arguments) and distinct
-        plain = plain and not specialization.program.free.are_read
-        self._cache = InlineCache(specialization, leaves) if plain else None
-        return call(leaves)
+        key = signature(structure, leaves, aliases, self.options.most_threads)
+        serving = self._known.find(key, leaves)
+        one, numbers = serving or (self._specialization(key, leaves, structure), None)
+        plain = not keywords and len(leaves) == len(arguments) and not aliases
+        if plain and numbers is None and not one.program.free.are_read:
+            self._known.cache = InlineCache(one, leaves)
+        if serving is None:
+            return self._first_call(one, leaves)
+        return one.call(leaves, numbers)
 
-    def _key(self, structure: Any, leaves: list[Tensor], aliases: tuple[int, ...]) -> Signature:
-        """The signature of a call with these arguments."""
-        return signature(structure, leaves, aliases, self.options.most_threads)
-
-    def _with_free_numbers(self, key: Signature, leaves: list[Tensor]) -> Any:
-        """The call, of a specialization that takes numbers as they come; None without one."""
-        self._cache, last = None, self._last_free
-        if last is not None and last[0] == key and last[1].holds(leaves):
-            return functools.partial(last[1].call, leaves, last[2])
-        for known in self._open_sizes.without_free(key):
-            for specialization in self._by_signature.get(known, ()):
-                numbers = specialization.program.free.arrays(key, specialization)
-                if numbers is not None and specialization.holds(leaves):
-                    self._used(known)
-                    if not specialization.program.free.are_read:
-                        self._last_free = key, specialization, numbers
-                    return functools.partial(specialization.call, leaves, numbers)
-        return None
-
-    def _first_call(self, specialization: Specialization, key: Any, leaves: list[Tensor]) -> Any:
+    def _first_call(self, specialization: Specialization, leaves: list[Tensor]) -> Any:
         """A call that raises has done nothing: what Python did at its trace is undone, too, and
         done again at the next."""
         try:
@@ -114,16 +87,8 @@ class CompiledFunction:
             return result
         except BaseException as error:
             if not written_by(error) and specialization.undo():
-                self._forget(specialization, key)
+                self._known.forget(specialization)
             raise
-
-    def _forget(self, specialization: Specialization, key: Any) -> None:
-        with TRACE_LOCK.specializing:
-            self._cache = self._last_free = None
-            key = specialization.signature
-            known = self._by_signature.get(key, [])
-            self._by_signature[key] = [each for each in known if each is not specialization]
-            self._open_sizes.forget(key, specialization.program)
 
     def _positional(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -136,46 +101,14 @@ class CompiledFunction:
         moved = itertools.takewhile(lambda name: name in rest, names)
         return (*arguments, *[rest.pop(name) for name in moved]), rest
 
-    def _used(self, key: Any) -> None:
-        """`key` was used last: dicts keep an order. No call waits for another's compiling."""
-        if next(reversed(self._by_signature), None) == key:
-            return
-        if TRACE_LOCK.specializing.acquire(blocking=False):
-            try:
-                known = self._by_signature.pop(key, None)
-                if known is not None:
-                    self._by_signature[key] = known
-            finally:
-                TRACE_LOCK.specializing.release()
-
-    def _drop_unused(self, one: Specialization) -> None:
-        """Make room for a specialization: of those of its sort (of a program for one signature
-        alone, or for several) the one of the signature used longest ago goes."""
-        is_instance = one.program.sizes is not None
-        most = MOST_INSTANCES if is_instance else MOST_SPECIALIZATIONS
-        if sum(map(len, self._by_signature.values())) < most:
-            return
-        same = [
-            (key, each)
-            for key, known in self._by_signature.items()
-            for each in reversed(known)
-            if (each.program.sizes is not None) is is_instance
-        ]
-        for key, dropped in same[: max(len(same) + 1 - most, 0)]:
-            left = [each for each in self._by_signature[key] if each is not dropped]
-            if left:
-                self._by_signature[key] = left
-            else:
-                del self._by_signature[key]
-
     def _specialization(
         self, key: Signature, leaves: list[Tensor], structure: Any
     ) -> Specialization:
         """A new specialization, or one that another thread made in the meantime."""
         with TRACE_LOCK.specializing:
-            for specialization in self._by_signature.get(key, ()):
-                if not specialization.program.free.are_read and specialization.holds(leaves):
-                    return specialization
+            serving = self._known.at_signature(key, leaves)
+            if serving is not None:
+                return serving[0]
             try:
                 sized = self._instance(key, leaves, structure)
             except (MemoryLimitError, SizeBoundError):
@@ -198,15 +131,16 @@ class CompiledFunction:
         rules: Rules = {}
         if dynamic is not False:
             rules = rules_of(dynamic, labels_of(self.function, structure), leaves)
-        specialization = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
-        if specialization is None:
-            self._open_sizes.look_outside(key, self._by_signature)
+        serving = self._known.at_sizes(key, leaves)
+        if serving is None:
+            self._open_sizes.look_outside(key, self._known.by_signature)
             sized = self._open_sizes.sized(key, rules)
             if sized is None:
                 return None
             return self._specialize_sized(key, leaves, structure, sized)
-        specialization.prepare(leaves)
-        return self._added(key, specialization)
+        one, _ = serving
+        one.prepare(leaves)
+        return self._known.add(key, one)
 
     def _specialize_sized(
         self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments
@@ -221,34 +155,25 @@ class CompiledFunction:
             raise
         self._history.has_numbers(program.answers)
         self._open_sizes.add(key, program)
-        return self._added(key, specialization)
-
-    def _added(self, key: Signature, specialization: Specialization) -> Specialization:
-        """Found from now on by this signature, the first among those it has."""
-        self._open_sizes.note(key)
-        key = self._open_sizes.found_without(key, specialization.program.free)
-        known = self._by_signature.pop(key, [])
-        self._drop_unused(specialization)
-        self._by_signature[key] = latest(specialization, known)[:MOST_SPECIALIZATIONS]
-        specialization.signature = key
-        return specialization
+        return self._known.add(key, specialization)
 
     def _specialize(self, key: Signature, leaves: list[Tensor], structure: Any) -> Specialization:
         """That of a program for this signature alone: the newest first, so that alternating ones
         keep theirs."""
         program, undo = self._program(key, leaves, structure)
-        return self._added(key, Specialization(program, {}, (), undo))
+        return self._known.add(key, Specialization(program, {}, (), undo))
 
     def _program(
         self, key: Signature, leaves: list[Tensor], structure: Any,
         sized: SizedArguments | None = None,
     ) -> tuple[TracedProgram, Callable[[], bool]]:  # fmt: skip
         """Trace and compile; and what undoes what Python did at the trace."""
-        known = self._by_signature.get(key, [])
+        by_signature = self._known.by_signature
+        known = by_signature.get(key, [])
         if known:
             reason = "again: " + (known[0].broken(leaves) or "a guard failed")
         else:
-            changed = changes(key, self._by_signature, self.function)
+            changed = changes(key, by_signature, self.function)
             reason = f"new signature: {changed}" if changed else "first call"
             reason = "; ".join([reason, *self._open_sizes.broken(key)])
         traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
@@ -265,7 +190,7 @@ class CompiledFunction:
     @property
     def specializations(self) -> list[Specialization]:
         """One for each signature that was called, and for each way that its guards held."""
-        return [each for known in list(self._by_signature.values()) for each in known]
+        return self._known.all
 
     @property
     def compile_seconds(self) -> float:
@@ -333,25 +258,27 @@ class CompiledFunction:
         leaves: list[Tensor] = []
         arguments, keywords = self._positional(arguments, keywords)
         structure = tree.flatten((arguments, keywords), leaves)
-        key = self._key(structure, leaves, _aliases(leaves))
-        serving = next((s for s in self._by_signature.get(key, ()) if s.holds(leaves)), None)
-        if serving is None:
-            serving = self._open_sizes.fitting(key, lambda each: each.holds(leaves))
-        if serving is None or serving.program.sizes is None:
+        key = signature(structure, leaves, _aliases(leaves), self.options.most_threads)
+        known = self._known.by_signature.get(key, ())
+        one = next((each for each in known if each.holds(leaves)), None)
+        if one is None:
+            serving = self._known.at_sizes(key, leaves)
+            one = None if serving is None else serving[0]
+        if one is None or one.program.sizes is None:
             return None
-        return SizedCall(key, serving.program.sizes)
+        return SizedCall(key, one.program.sizes)
 
     def _shown(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What a call is shown on: these arguments; where there are none, drawn ones like those of
         the call before, standard normal and, of integers, zeros."""
-        if arguments or keywords or not self._by_signature:
+        if arguments or keywords or not self._known.by_signature:
             return arguments, keywords
         with IMPORTING:
             from frontend.compiled.inspection import drawn_arguments
 
-        last = next(reversed(self._by_signature))
+        last = next(reversed(self._known.by_signature))
         return drawn_arguments(last.structure, last.types, last.requires_grad)
 
     def dump(self, folder: Any) -> list[Any]:

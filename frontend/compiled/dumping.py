@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from frontend.compiled.program import Inputs
-from frontend.tracing.sources import CapturedSource, HostSource
+from frontend.tracing.outside.source import CapturedSource, HostSource
 from graphc.errors import ArgumentError
 from graphc.ir.types import TensorType
 from graphc.system import IMPORTING

@@ -13,7 +13,8 @@ from typing import Any
 from frontend.compiled.signature import Signature
 from frontend.tensors.sizes import names_of
 from frontend.tracing import tree
-from frontend.tracing.places import PlaceGuard
+from frontend.tracing.outside.check import SameNumber
+from frontend.tracing.outside.guard import Guard
 from frontend.tracing.sizes import SizedArguments, fits
 from graphc.ir.nodes import Graph
 from graphc.ir.size_floats import names_in, value_at
@@ -36,16 +37,13 @@ class FreeNumbers:
         self.places = frozenset([i for i, _ in self._open])
         outside = () if sizes is None else sizes.places
         self._read = [(place, part) for place, part in outside if names_in(part) & self.names]
+        # Whether some stand outside of the function, and are read at each call.
+        self.are_read = bool(self._read)
         self._needed = [(place, part) for place, part in outside if not names_in(part) & self.names]
 
-    @property
-    def are_read(self) -> bool:
-        """Whether some stand outside of the function, and are read at each call."""
-        return bool(self._read)
-
-    def guards(self, sizes: Mapping[str, Any]) -> list[PlaceGuard]:
+    def guards(self, sizes: Mapping[str, Any]) -> list[Guard]:
         """Of an instance at these sizes: numbers outside that are part of it."""
-        return [PlaceGuard(place, value_at(part, sizes)) for place, part in self._needed]
+        return [Guard(place, SameNumber(value_at(part, sizes))) for place, part in self._needed]
 
     def arrays(self, key: Signature, instance: Any) -> list[Any] | None:
         """What Python computes for a call of this signature, of which an instance of the program
@@ -55,7 +53,7 @@ class FreeNumbers:
         known = {name: size for name, size in sizes.items() if name not in self.names}
         if not all([fits(part, numbers[i], known) for i, part in self._open]):
             return None
-        if not all([fits(part, place.get(), known) for place, part in self._read]):
+        if not all([fits(part, place.read(), known) for place, part in self._read]):
             return None
         if not all([guard.holds(known) for guard in instance.program.size_guards]):
             return None

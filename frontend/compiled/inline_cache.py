@@ -50,4 +50,5 @@ class InlineCache:
                 return False
         if self.count > 1 and len({id(argument) for argument in arguments}) != self.count:
             return False
-        return self.specialization.holds(arguments)
+        one = self.specialization
+        return one.check(one, arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.sources import HostSource, NumberSource
+from frontend.tracing.outside.source import ComputedSource, HostSource
 from frontend.tracing.tracer import Trace
 from graphc.errors import ArgumentError
 from graphc.ir.builder import user_location
@@ -19,7 +19,7 @@ def check_overlap(traced: Trace, leaves: Sequence[Tensor]) -> None:
     """Raise where an input changed in place shares memory with another input."""
     import numpy as np
 
-    by_call = HostSource | NumberSource
+    by_call = HostSource | ComputedSource
     graph_inputs = [x for x in traced.session.inputs if not isinstance(x.source, by_call)]
     updated = {id(x) for x in traced.updated}
     arrays = [x.source.array(leaves) for x in graph_inputs]

@@ -16,6 +16,7 @@ from typing import Any
 
 from frontend.compiled.budget import keep_less
 from frontend.compiled.call_guards import call_guards
+from frontend.compiled.deciders import CallCheck, check_of
 from frontend.compiled.free_numbers import FreeNumbers
 from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
@@ -27,10 +28,15 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import GraphInput
-from frontend.tracing.guards.checks import TensorsGuard, TypesGuard
 from frontend.tracing.leaving import leaving
+from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
+from frontend.tracing.outside.source import (
+    ArgumentSource,
+    CapturedSource,
+    ComputedSource,
+    InputSource,
+)
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import ArgumentSource, CapturedSource, NumberSource, Source
 from frontend.tracing.tracer import Trace
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
@@ -76,11 +82,11 @@ class Inputs:
     captured tensors, what is looked up at each call, numbers that Python computes."""
 
     names: tuple[str, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[InputSource, ...]
     positions: tuple[int, ...]
     """Of the inputs that are arguments: which ones."""
     captured: tuple[Tensor, ...]
-    others: tuple[Source, ...]
+    others: tuple[InputSource, ...]
 
     @classmethod
     def of(cls, graph_inputs: Sequence[GraphInput]) -> Inputs:
@@ -90,7 +96,7 @@ class Inputs:
         others = sources[len(positions) + len(captured) :]
         return cls(
             tuple([x.name for x in graph_inputs]), sources, positions, captured,
-            tuple([source for source in others if not isinstance(source, NumberSource)]),
+            tuple([source for source in others if not isinstance(source, ComputedSource)]),
         )  # fmt: skip
 
     @property
@@ -111,20 +117,20 @@ class Results:
     gradients, tapped values; those of a pair have no updates among them."""
 
     structure: Any
-    returned: tuple[tuple[int, Source | None], ...]
+    returned: tuple[tuple[int, InputSource | None], ...]
     """For each tensor returned: which of the new results, or where the one from outside is."""
     types: tuple[TensorType, ...]
     """Of the new results."""
     updated: tuple[int, ...]
     """Inputs that are changed in place."""
-    grads: tuple[tuple[Source | Tensor, int | None, TensorType], ...]
+    grads: tuple[tuple[InputSource | Tensor, int | None, TensorType], ...]
     """Where gradients go, and which output each is: None for none, -1 for one that is elided."""
     first_update: int
     first_tap: int
     taps: tuple[Callable[[Tensor], Any], ...]
-    kept: tuple[tuple[Callable[[Any], None], Source], ...]
+    kept: tuple[tuple[Callable[[Any], None], InputSource], ...]
     """Attributes that are given an argument itself."""
-    passed: tuple[tuple[Sequence[tuple[Source, int]], bool], ...]
+    passed: tuple[tuple[Sequence[tuple[InputSource, int]], bool], ...]
     """For each `backward()` inside, tensors computed outside and which tapped values they get as
     gradients, to go on there; and whether it retains their graph."""
     closed: tuple[int, ...]
@@ -153,10 +159,12 @@ class TracedProgram:
     inputs: Inputs
     results: Results
     trains: bool
-    guards: tuple[Any, ...]
+    guards: tuple[Guard, ...]
     """On what is outside."""
-    call_guards: tuple[Any, ...]
+    call_guards: tuple[Guard, ...]
     """On the arguments of each call."""
+    check: CallCheck
+    """That all of these hold."""
     size_guards: tuple[SizeGuard, ...]
     paths: Mapping[int, str]
     """Of Modules, by id."""
@@ -206,29 +214,35 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         types = tuple(function.types)
     else:
         automatic = not grad_enabled and not trains
-        packing, guards = packing_plan(inputs, results.updated, graph, compiler, automatic, example)
+        packing, answered = packing_plan(
+            inputs, results.updated, graph, compiler, automatic, example
+        )
         executable = packing.main if packing else compiler(graph, example)
-        size_guards += guards
+        size_guards += answered
         types = graph.output_types
     if session.answers is not None:
         size_guards += session.answers.guards
+    guards = _guards(traced, inputs, results)
+    of_calls = tuple(call_guards(session, graph_inputs, inputs.captured))
     return TracedProgram(
         session.root.name, number, options, compiler, inputs, results, trains,
-        _guards(traced, inputs, results),
-        tuple(call_guards(session, graph_inputs, inputs.captured)), size_guards,
+        guards, of_calls, check_of(guards, of_calls), size_guards,
         session.scope.paths(), session.sizes, session.answers, session.numbers,
         FreeNumbers(session.sizes, graph, results.structure), graph, executable, packing, function,
         types, saved,
     )  # fmt: skip
 
 
-def _guards(traced: Trace, inputs: Inputs, results: Results) -> tuple[Any, ...]:
+def _guards(traced: Trace, inputs: Inputs, results: Results) -> tuple[Guard, ...]:
     """Those of the trace, on captured tensors and on those whose flags were read, on types."""
     session = traced.session
     loose = [target for target, _, _ in results.grads if isinstance(target, Tensor)]
     tensors = [*inputs.captured, *loose, *session.asked.values()]
-    kinds = TypesGuard([*session.captured_globals.tensors.values()])
-    return (*session.guards, TensorsGuard(tensors, inputs.captured_names), kinds)
+    reached = session.captured_globals
+    return (
+        *reached.guards, *session.guards, tensors_guard(tensors, inputs.captured_names),
+        types_guard([*reached.tensors.values()]),
+    )  # fmt: skip
 
 
 def _results(traced: Trace, graph_inputs: Sequence[GraphInput], closed: Sequence[bool]) -> Results:

@@ -21,7 +21,8 @@ from frontend.compiled.program import TracedProgram
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization, specialization_at
 from frontend.tracing import tree
-from frontend.tracing.places import NumberPlace, changed_numbers
+from frontend.tracing.outside.source import PlaceSource
+from frontend.tracing.places import changed_numbers
 from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import SizedArguments, SizeHistory
 from graphc.ir.size_floats import names_in
@@ -44,8 +45,8 @@ class OpenSizes:
         self._histories: dict[Signature, SizeHistory] = {}
         self._programs: dict[Signature, list[TracedProgram]] = {}
         self._refused: set[Signature] = set()
-        self._places: dict[Any, NumberPlace] = {}  # of numbers outside that are left open
-        self._closed: dict[Any, NumberPlace] = {}  # of those that are not to be
+        self._places: dict[Any, PlaceSource] = {}  # of numbers outside that are left open
+        self._closed: dict[Any, PlaceSource] = {}  # of those that are not to be
         self._free: dict[Any, list[frozenset[int]]] = {}  # by structure without its numbers
 
     def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
@@ -66,9 +67,7 @@ class OpenSizes:
             return
         for each in (key, *self.without_free(key)):
             for instance in known.get(each, ()):
-                guards = [guard for guard in instance.guards if hasattr(guard, "numbers")]
-                reads = (read for guard in guards for read in guard.numbers())
-                changed = {place.identity: place for place in changed_numbers(reads)}
+                changed = {place.identity: place for place in changed_numbers(instance.guards)}
                 for identity, place in changed.items():
                     if identity not in self._closed and len(self._places) < MOST_PLACES:
                         self._places[identity] = place

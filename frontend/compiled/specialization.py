@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from frontend.compiled.call_guards import broken
+from frontend.compiled.deciders import check_of
 from frontend.compiled.differentiable import DifferentiableFunction, note_written, run, written_by
 from frontend.compiled.packing import Bound, Packing, count_of
 from frontend.compiled.program import TracedProgram
@@ -22,12 +23,12 @@ from frontend.compiled.signature import Signature
 from frontend.compiled.sized_memo import executable_at
 from frontend.eager.backward import run_backward
 from frontend.tensors.autograd_members import Elided
-from frontend.tensors.epoch import EPOCH, TRACE_LOCK
+from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.sizes import number_at
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.sources import Source
+from frontend.tracing.outside.source import InputSource
 from graphc.ir.dims import evaluate
 from graphc.ir.instances import type_at
 
@@ -41,11 +42,10 @@ class Specialization:
     """See the module. What a call reads of the TracedProgram stands here too: a call takes 3 µs."""
 
     __slots__ = (
-        "__weakref__", "bound", "call_guards", "calls", "closed", "counters", "epoch",
-        "epoch_guards", "executable", "executables", "function", "further_guards", "grads",
-        "guards", "in_order", "numbers", "other_updates", "others", "packing", "positions",
-        "program", "result_types", "saved", "signature", "single", "sizes", "structure", "traces",
-        "types", "undo", "updated",
+        "__weakref__", "bound", "calls", "check", "closed", "counters", "epoch", "executable",
+        "executables", "function", "grads", "guards", "in_order", "numbers", "other_updates",
+        "others", "packing", "positions", "program", "result_types", "saved", "signature", "single",
+        "sizes", "structure", "traces", "types", "undo", "updated",
     )  # fmt: skip
 
     def __init__(
@@ -60,11 +60,9 @@ class Specialization:
         self.calls = 0
         needed = program.free.guards(sizes)
         self.guards = (*program.guards, *needed)
-        # The former are looked at once in an epoch, the latter at every call.
-        self.epoch_guards = [guard for guard in program.guards if guard.by_epoch]
-        self.further_guards = [guard for guard in program.guards if not guard.by_epoch] + needed
-        self.call_guards = program.call_guards
-        self.epoch: object = None  # the epoch in which the former held
+        # Whether a call on arguments of the signature fits: `check(self, arguments)`.
+        self.check = check_of(self.guards, program.call_guards) if needed else program.check
+        self.epoch: object = None  # the epoch in which guards held that are looked at once in each
         self.bound: Bound | None = None  # what captured tensors give, in that epoch
         self.traces = -1  # how many traces had begun when `bound` was made
         self.counters: list[Any] = []  # of captured tensors that are updated
@@ -112,21 +110,9 @@ class Specialization:
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
         """Whether a call on arguments of the signature fits."""
-        epoch = EPOCH.current
-        if epoch is not self.epoch:
-            for guard in self.epoch_guards:
-                if not guard.holds():
-                    return False
-            self._bind()
-            self.epoch = epoch
-        for guard in self.further_guards:
-            if not guard.holds():
-                return False
-        if not self.call_guards:
-            return True
-        return all([guard.holds_for(arguments) for guard in self.call_guards])
+        return self.check(self, arguments)
 
-    def _bind(self) -> Bound:
+    def bind(self) -> Bound:
         """Look up what belongs to captured tensors; a new epoch tells when it may be another."""
         inputs = self.program.inputs
         first, last = len(inputs.positions), len(inputs.positions) + len(inputs.captured)
@@ -149,7 +135,8 @@ class Specialization:
 
     def broken(self, arguments: Sequence[Tensor]) -> str:
         """Why it does not hold."""
-        return "; ".join(broken(self.guards, self.call_guards, self.program.paths, arguments))
+        guards = (*self.guards, *self.program.call_guards)
+        return "; ".join(broken(guards, self.program.paths, arguments))
 
     # -- calling -----------------------------------------------------------------------------
 
@@ -157,7 +144,7 @@ class Specialization:
         """The results; `numbers`: what Python computed, if not that of the instance's sizes."""
         bound = self.bound
         if not bound or (bound.watched and [*map(count_of, bound.watched)] != bound.counts):
-            bound = self._bind()  # a weight was written of which there is a packed copy
+            bound = self.bind()  # a weight was written of which there is a packed copy
         if len(arguments) == self.in_order:
             arrays = [*map(_VALUE, arguments), *bound.arrays]
         else:
@@ -166,7 +153,7 @@ class Specialization:
             arrays += [source.array(arguments) for source in self.others]
         arrays += self.numbers if numbers is None else numbers
         if TRACE_LOCK.traces != self.traces:  # some of these tensors may be without values
-            self._bind()
+            self.bind()
             return self.call(arguments, numbers)
         self.calls += 1
         if self.function is not None:
@@ -191,7 +178,7 @@ class Specialization:
 
     def handed_over(self, arguments: Sequence[Tensor]) -> tuple[Any, list[Any]]:
         """The executable that a call on these arguments runs now, and the arrays it takes."""
-        bound = self._bind()
+        bound = self.bind()
         arrays = [arguments[position]._value for position in self.positions] + bound.arrays
         arrays += [source.array(arguments) for source in self.others]
         return bound.executable, [*arrays, *self.numbers]
@@ -260,7 +247,7 @@ class Specialization:
         return results[0] if one else tree.build(self.structure, iter(results))
 
     def _pass_on(
-        self, ends: Sequence[tuple[Source, int]], retain: bool, arguments: Sequence[Tensor],
+        self, ends: Sequence[tuple[InputSource, int]], retain: bool, arguments: Sequence[Tensor],
         values: Sequence[Any],
     ) -> None:  # fmt: skip
         """What a `backward()` inside gave to tensors that were computed outside goes on there."""

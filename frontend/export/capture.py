@@ -22,9 +22,9 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.guards.kinds import forward_of
 from frontend.tracing.leaving import leaving
+from frontend.tracing.outside.source import ArgumentSource, CapturedSource
 from frontend.tracing.size_rules import LEAST, rules_of
 from frontend.tracing.sizes import SizeHistory
-from frontend.tracing.sources import ArgumentSource, CapturedSource
 from frontend.tracing.tracer import labels_of, name_of, run_trace
 from graphc.errors import ShapeError, TraceError
 from graphc.ir.nodes import Graph

@@ -11,7 +11,6 @@ What a traced step does with the options of its groups:
 from __future__ import annotations
 
 import functools
-import operator
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 from frontend.tensors.epoch import begins_epoch, changed
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.checks import is_plain, same
+from frontend.tracing.outside.check import Identical, ValueCheck, is_plain, same
+from frontend.tracing.outside.constants import Constants
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import MISSING, Call, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-
-_MISSING = object()
 
 
 def _writing(plain: Any) -> Any:
@@ -58,7 +58,7 @@ class Held(dict):
         """Raise TraceError, unless the write changes nothing."""
         if method == "setdefault" and arguments[0] in self:
             return
-        if method == "__setitem__" and dict.get(self, arguments[0], _MISSING) is arguments[1]:
+        if method == "__setitem__" and dict.get(self, arguments[0], MISSING) is arguments[1]:
             return
         name = f"{arguments[0]!r} " if arguments and isinstance(arguments[0], str) else ""
         raise TraceError(
@@ -99,7 +99,7 @@ class ParameterGroup(Held):
         return value
 
     def marks(self) -> list[Any]:
-        return [how(dict.get(self, name, _MISSING)) for name, how in self.taken.items()]
+        return [how(dict.get(self, name, MISSING)) for name, how in self.taken.items()]
 
     def get(self, name: Any, default: Any = None) -> Any:
         if name not in self:
@@ -129,7 +129,7 @@ class ParameterGroup(Held):
     def take(self, name: str, how: Callable[[Any], Any]) -> None:
         """Have the trace under way rely on what `how` says of an option."""
         assert STATE.mode is not None
-        STATE.mode.guard((id(self), name, how), lambda: OptionGuard(self, name, how))
+        STATE.mode.guard((id(self), name, how), lambda: option_guard(self, name, how))
         # What is compared exactly covers the rest.
         if self.taken.get(name) is not _exactly:
             self.taken[name] = how
@@ -164,46 +164,70 @@ def _kind(value: Any) -> Any:
     return id(value) if isinstance(value, Tensor) else None
 
 
-class OptionGuard:
-    """One option of a group. Looked at again when the group says that it changed."""
+class OptionSource(Source[object]):
+    """One option of a group, which says when it changes."""
+
+    __slots__ = ("group", "name")
 
     by_epoch = True
 
-    def __init__(self, group: ParameterGroup, name: str, how: Callable[[Any], Any]):
+    def __init__(self, group: ParameterGroup, name: str):
         self.group = group
         self.name = name
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"option {self.name!r}"
+
+    def read(self, call: Call = ()) -> object:
+        return dict.get(self.group, self.name, MISSING)
+
+    def code(self, constants: Constants) -> str:
+        parts = map(constants.of, (dict.get, self.group, self.name, MISSING))
+        return "{}({}, {}, {})".format(*parts)
+
+
+class Marked(ValueCheck[object]):
+    """What `how` says of an option is the same."""
+
+    __slots__ = ("how", "mark", "name", "value")
+
+    def __init__(self, name: str, value: object, how: Callable[[Any], Any]):
+        self.name = name
+        self.value = value
         self.how = how
-        self.value = dict.get(group, name, _MISSING)
-        self.mark = how(self.value)
+        self.mark = how(value)
 
-    def holds(self) -> bool:
-        return same(self.how(dict.get(self.group, self.name, _MISSING)), self.mark)
+    def holds(self, now: object) -> bool:
+        return same(self.how(now), self.mark)
 
-    def reason(self) -> str:
-        now = dict.get(self.group, self.name, "deleted")
-        return f"option {self.name!r} was {self.value!r}, is {now!r}"
+    def reason(self, label: str, now: object) -> str:
+        return f"{label} was {self.value!r}, is {now!r}"
 
-    def __str__(self) -> str:
+    def text(self, label: str) -> str:
         if self.how is _exactly:
             return f"option {self.name}={self.value!r}"
         zero = "a number" if self.how is _kind else "not 0" if self.mark else "0"
         return f"option {self.name} is {zero}"
 
 
-class MembersGuard:
+def option_guard(group: ParameterGroup, name: str, how: Callable[[Any], Any]) -> Guard:
+    """On what `how` says of an option of a group."""
+    source = OptionSource(group, name)
+    return Guard(source, Marked(name, source.read(), how))
+
+
+class OptimizerSource(Source[list[Any]]):
     """Which parameters the groups of an optimizer hold, with which state, and its hooks."""
+
+    __slots__ = ("optimizer",)
 
     by_epoch = True
 
     def __init__(self, optimizer: Any):
         self.optimizer = optimizer
-        self.refresh()
 
-    def refresh(self) -> None:
-        """Take what there is now: state is made during the first trace."""
-        self.members = self._members()
-
-    def _members(self) -> list[Any]:
+    def read(self, call: Call = ()) -> list[Any]:
         optimizer = self.optimizer
         members: list[Any] = []
         for group in optimizer.param_groups:
@@ -213,13 +237,11 @@ class MembersGuard:
         hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
         return [*members, *hooks[0].values(), None, *hooks[1].values()]
 
-    def holds(self) -> bool:
-        now = self._members()
-        return len(now) == len(self.members) and all(map(operator.is_, now, self.members))
 
-    def reason(self) -> str:
-        return f"parameters, state or hooks of {type(self.optimizer).__name__} changed"
-
-    def __str__(self) -> str:
-        count = sum(len(group["params"]) for group in self.optimizer.param_groups)
-        return f"{type(self.optimizer).__name__} of {count} parameters"
+def optimizer_guard(optimizer: Any) -> Guard:
+    """On parameters, state and hooks of an optimizer."""
+    source = OptimizerSource(optimizer)
+    name = type(optimizer).__name__
+    count = sum(len(group["params"]) for group in optimizer.param_groups)
+    why = f"parameters, state or hooks of {name} changed"
+    return Guard(source, Identical(source.read(), why, f"{name} of {count} parameters"))

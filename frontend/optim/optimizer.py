@@ -25,13 +25,14 @@ from typing import Any
 
 from frontend.functions.creation import zeros, zeros_like
 from frontend.optim import saving
-from frontend.optim.groups import Held, MembersGuard, ParameterGroup, States
+from frontend.optim.groups import Held, ParameterGroup, States, optimizer_guard
 from frontend.optim.options import EXECUTION, checked_parameters
 from frontend.tensors.dtypes import float32
 from frontend.tensors.epoch import HookRegistry, Listing, changed
 from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.outside.guard import Guard
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
@@ -78,7 +79,7 @@ def _hooked(step: Any) -> Any:
         for hook in [*self._optimizer_step_post_hooks.values(), *_GLOBAL_POST.values()]:
             hook(self, (self, *arguments), keywords)
         if guard is not None:
-            guard.refresh()
+            guard.renew()
         return result
 
     return hooked
@@ -204,14 +205,12 @@ class Optimizer:
             setattr(options, name, value)
         return options
 
-    def _guarded(self) -> MembersGuard | None:
+    def _guarded(self) -> Guard | None:
         """In a trace, the guard on parameters, state and hooks; it is refreshed after a step."""
         if STATE.mode is None:
             return None
         state = [self.state, *self.state.values()]
-        guard: MembersGuard = STATE.mode.guard(
-            (id(self), "members"), lambda: MembersGuard(self), state
-        )
+        guard: Guard = STATE.mode.guard((id(self), "members"), lambda: optimizer_guard(self), state)
         return guard
 
     def _gradient(self, options: SimpleNamespace, p: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from typing import Any
 
 from frontend.tensors.epoch import changed
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.checks import ModuleGuard, is_plain
-from frontend.tracing.sources import CapturedSource, Source
+from frontend.tracing.outside.check import ModuleMembers, TypeAndFlag, is_plain
+from frontend.tracing.outside.guard import Guard, module_guard
+from frontend.tracing.outside.source import Call, CapturedSource, TensorSource
 from graphc.errors import TraceError
 
 _MISSING = object()
@@ -54,37 +55,30 @@ class ModuleAttribute:
         changed()
 
 
-class AttributeSource(Source):
+class AttributeSource(TensorSource):
     """The tensor that an attribute is at each call."""
 
     __slots__ = ("attribute",)
 
+    order = 4
+
     def __init__(self, attribute: ModuleAttribute):
         self.attribute = attribute
 
-    def tensor(self, arguments: Sequence[Tensor]) -> Tensor:
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return str(self.attribute)
+
+    def read(self, call: Call) -> Tensor:
         tensor: Tensor = self.attribute.value
         return tensor
 
+    tensor = read
 
-class AssignedAttributeGuard:
-    """An attribute is a tensor of a type, and requires gradients or not."""
 
-    def __init__(self, attribute: ModuleAttribute):
-        self.attribute = attribute
-        self.type = attribute.before.tensor_type
-        self.flag = attribute.before._requires_grad
-
-    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
-        now = self.attribute.value
-        if not isinstance(now, Tensor) or now._frozen is not None:
-            return False
-        return now.tensor_type == self.type and now._requires_grad == self.flag
-
-    def reason(self) -> str:
-        now = self.attribute.value
-        shown = str(now.tensor_type) if isinstance(now, Tensor) else repr(now)
-        return f"{self.attribute} was a tensor {self.type}, is {shown}"
+def assigned_guard(attribute: ModuleAttribute) -> Guard:
+    """An attribute is a tensor of the type it had, and requires gradients or not, as it did."""
+    return Guard(AttributeSource(attribute), TypeAndFlag(attribute.before))
 
 
 class AssignedAttributes:
@@ -146,7 +140,7 @@ class AssignedAttributes:
         """Those of the results that were tensors before, too."""
         return [each for each, _ in self.results if isinstance(each.before, Tensor)]
 
-    def settle(self, inputs: Sequence[Any], guards: list[Any]) -> None:
+    def settle(self, inputs: Sequence[Any], guards: list[Guard]) -> None:
         """After the trace: what was read of them is read anew at each call, and the guards of their
         Modules no longer ask whether they are the same tensors."""
         self._check_alone(guards)
@@ -159,24 +153,25 @@ class AssignedAttributes:
         for attribute in self.replaced:
             names[id(attribute.module)].add(attribute.name)
         for position, guard in enumerate(guards):
-            if isinstance(guard, ModuleGuard) and id(guard.module) in names:
+            if isinstance(guard.check, ModuleMembers) and id(guard.source.owner) in names:
                 # Made anew: the attribute may have been assigned before the Module ran.
-                own = names[id(guard.module)]
-                guards[position] = ModuleGuard(guard.module, {*own, *guard.assigned})
+                own = {*names[id(guard.source.owner)], *guard.check.assigned}
+                guards[position] = module_guard(guard.source.owner, own)
 
-    def _check_alone(self, guards: list[Any]) -> None:
+    def _check_alone(self, guards: list[Guard]) -> None:
         """Raise TraceError where a tensor that is replaced is an attribute of another name, too:
         at the next call they would be two tensors."""
         replaced = {id(each.before): each for each in self.replaced}
         mine = {(id(each.module), each.name) for each in self.replaced}
         for guard in guards if replaced else ():
-            if not isinstance(guard, ModuleGuard):
+            if not isinstance(guard.check, ModuleMembers):
                 continue
-            state = guard.module.__dict__
+            module = guard.source.owner
+            state = vars(module)
             for name, value in [*state.items(), *state["_buffers"].items()]:
-                if id(value) in replaced and (id(guard.module), name) not in mine:
+                if id(value) in replaced and (id(module), name) not in mine:
                     raise TraceError(
                         f"{replaced[id(value)]} is assigned while tracing, and the tensor that it "
-                        f"was is {type(guard.module).__name__}.{name}, too",
+                        f"was is {type(module).__name__}.{name}, too",
                         hint="give each a tensor of its own: clone() it",
                     )

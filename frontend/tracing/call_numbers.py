@@ -14,9 +14,9 @@ import numpy as np
 
 from frontend.tensors.sizes import opened
 from frontend.tensors.tensor import Tensor, make
+from frontend.tracing.outside.source import ComputedSource
 from frontend.tracing.places import OpenPlaces
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import NumberSource
 from graphc.ir.handle import lift
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.types import DType, TensorType
@@ -60,7 +60,7 @@ class CallNumbers:
             tensor = self._known[key] = make(None, TensorType(dtype, ()))
             self._made.append((number, dtype.numpy))
             name = str(key[0]) if key[0].isidentifier() else f"number{len(self._made)}"
-            tensor._value = session.add_input(name, NumberSource(), tensor).var
+            tensor._value = session.add_input(name, ComputedSource(), tensor).var
         return tensor
 
     def arrays(self, numbers: Mapping[str, Any]) -> list[np.ndarray] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.sources import Source
+from frontend.tracing.outside.source import InputSource
 from frontend.tracing.tree import LARGEST_ARRAY
 from graphc.ir.builder import Var
 from graphc.ir.types import DType, TensorType
@@ -16,7 +16,7 @@ class GraphInput:
 
     __slots__ = ("name", "source", "tensor", "type", "var")
 
-    def __init__(self, name: str, type: TensorType, source: Source, tensor: Tensor, var: Var):
+    def __init__(self, name: str, type: TensorType, source: InputSource, tensor: Tensor, var: Var):
         self.name = name
         self.type = type
         self.source = source

@@ -1,4 +1,6 @@
-"""Lists, dicts and sets that a trace can reach: what they held ahead, put back where it fails.
+"""Containers of Python's that a trace can reach: what they hold, looked at without running code of
+the user's (a class of theirs may say what it likes in `__iter__` and `values`); and what they held
+ahead of the trace, put back where it fails.
 
 A trace runs Python, which may append to a list; a call that raises has done nothing.
 """
@@ -8,14 +10,39 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 from frontend.tensors.epoch import changed
 
+MAPPINGS = (OrderedDict, dict, MappingProxyType)
+SEQUENCES = (list, tuple, deque, set, frozenset, bytearray)
+HASHED = (*MAPPINGS, set, frozenset)
 
-def contents(holder: Any) -> list[Any]:
-    """What a container holds: items, or keys and then their values."""
-    return [*holder, *holder.values()] if isinstance(holder, dict) else list(holder)
+
+def container_of(value: object) -> Any:
+    """The container of Python's that a value is, None for others."""
+    kind = type(value)
+    return next((base for base in (*MAPPINGS, *SEQUENCES) if issubclass(kind, base)), None)
+
+
+def keys_of(holder: object) -> list[Any]:
+    """What the entries of a mapping or set are found by."""
+    base = container_of(holder)
+    return list(base.keys(holder) if base in MAPPINGS else base.__iter__(holder))
+
+
+def contents(holder: object) -> list[Any]:
+    """The keys and values of a mapping, the items of a sequence or set."""
+    base = container_of(holder)
+    if base in MAPPINGS:
+        return [*base.keys(holder), *base.values(holder)]
+    return list(base.__iter__(holder))
+
+
+def size_of(holder: object) -> int:
+    """How many items a container has."""
+    return int(container_of(holder).__len__(holder))
 
 
 def can_be_put_back(holder: Any) -> bool:

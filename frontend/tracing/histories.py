@@ -8,14 +8,21 @@ out: what a call passes on, and the guards on it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from frontend.eager.backward import behind
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.sources import ArgumentSource, Source
+from frontend.tracing.outside.check import Is, ValueCheck
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import (
+    ArgumentSource,
+    InputSource,
+    PartSource,
+    TogetherSource,
+)
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
@@ -84,17 +91,18 @@ class Histories:
 
     # -- what a call does --------------------------------------------------------------------
 
-    def guards(self) -> Iterator[Any]:
+    def guards(self) -> Iterator[Guard]:
         """Whether arguments are leaves, where that was asked, and what is behind those that are
         not."""
         source_of = self._session.source_of
         for tensor, is_leaf in self._asked.values():
             # A leaf that is captured and requires gradients stays one.
             if not is_leaf or isinstance(source_of(tensor), ArgumentSource):
-                yield LeafGuard(source_of(tensor), is_leaf)
+                yield leaf_guard(source_of(tensor), is_leaf)
         ends = [source_of(tensor) for gradients, _ in self.passed for tensor, _ in gradients]
         if ends and self._later:
-            yield HistoryGuard(ends, [source_of(tensor) for tensor in self._later.values()])
+            read = [source_of(tensor) for tensor in self._later.values()]
+            yield Guard(TogetherSource([*ends, *read]), Unreached(len(ends)))
 
 
 def _unreachable(what: str) -> TraceError:
@@ -113,33 +121,29 @@ def _behind(tensor: Any, edge: Any) -> set[int]:
     return kept | {id(x) for x in behind(node) if isinstance(x, Tensor)}
 
 
-class LeafGuard:
+def _is_leaf(tensor: Tensor) -> bool:
+    return bool(tensor.is_leaf)
+
+
+def leaf_guard(source: InputSource, is_leaf: bool) -> Guard:
     """Whether a tensor is a leaf."""
-
-    def __init__(self, source: Source, is_leaf: bool):
-        self.source = source
-        self.is_leaf = is_leaf
-
-    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
-        tensor: Any = self.source.tensor(arguments)
-        return bool(tensor.is_leaf) is self.is_leaf
-
-    def reason(self) -> str:
-        return f"a tensor was {'a' if self.is_leaf else 'no'} leaf"
+    why = f"a tensor was {'a' if is_leaf else 'no'} leaf"
+    return Guard(PartSource(source, _is_leaf), Is(is_leaf, why))
 
 
-class HistoryGuard:
-    """Behind tensors that gradients are passed on to there is none whose `.grad` the function
-    looks at afterwards."""
+class Unreached(ValueCheck[tuple[object, ...]]):
+    """Behind tensors that gradients are passed on to, the first ones, is none whose `.grad` the
+    function looks at afterwards, the others."""
 
-    def __init__(self, ends: Sequence[Source], read: Sequence[Source]):
-        self.ends = ends
-        self.read = read
+    __slots__ = ("count",)
 
-    def holds_for(self, arguments: Sequence[Tensor]) -> bool:
-        ends: list[Any] = [source.tensor(arguments) for source in self.ends]
+    def __init__(self, count: int):
+        self.count = count
+
+    def holds(self, now: tuple[Any, ...]) -> bool:
+        ends, read = now[: self.count], now[self.count :]
         ids = set().union(*[_behind(end, end._edge) for end in ends if end._edge is not None])
-        return ids.isdisjoint([id(source.tensor(arguments)) for source in self.read])
+        return ids.isdisjoint(map(id, read))
 
-    def reason(self) -> str:
+    def reason(self, label: str, now: tuple[object, ...]) -> str:
         return "a gradient that is read comes from outside"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.tensors.hooks import RemovableHandle, refuse_hook
-from frontend.tracing.guards.checks import ModuleGuard
+from frontend.tracing.outside.check import ModuleMembers
+from frontend.tracing.outside.guard import Guard
 
 
 class HooksInside:
@@ -34,9 +35,10 @@ class HooksInside:
         for handle in self._handles:
             handle.remove()
 
-    def settle(self, guards: list[Any]) -> None:
+    def settle(self, guards: list[Guard]) -> None:
         """After the trace: guards on Modules that were made while a hook was there, anew."""
         registries = {id(handle.registry) for handle in self._handles}
-        for position, guard in enumerate(guards):
-            if isinstance(guard, ModuleGuard) and registries & set(map(id, guard.dicts)):
-                guards[position] = ModuleGuard(guard.module, guard.assigned)
+        for guard in guards:
+            check = guard.check
+            if isinstance(check, ModuleMembers) and registries & set(map(id, check.dicts)):
+                guard.renew()

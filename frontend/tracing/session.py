@@ -35,25 +35,27 @@ from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
-from frontend.tracing.guards.checks import ContentGuard, is_plain, same
 from frontend.tracing.guards.globals import CapturedGlobals
-from frontend.tracing.guards.items import Items
 from frontend.tracing.histories import Histories
 from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
 from frontend.tracing.naming import Names
-from frontend.tracing.regions import Builder, TracedRegion
-from frontend.tracing.scope import Scope
-from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import (
+from frontend.tracing.outside.check import Values, is_plain, same
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import (
     ArgumentSource,
     CapturedSource,
     GradSource,
     HostSource,
+    InputSource,
+    LookupSource,
     MemorySource,
-    Source,
+    ValueSource,
 )
+from frontend.tracing.regions import Builder, TracedRegion
+from frontend.tracing.scope import Scope
+from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.watched_hooks import run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
@@ -84,8 +86,8 @@ class Session(Mutations):
         self.captured: dict[int, Captured] = {}
         self.captured_globals = CapturedGlobals(self)
         self.layouts = Layouts(self._array_outside)
-        self.guards: list[Any] = [self.captured_globals]
-        self._guarded: dict[Any, Any] = {}
+        self.guards: list[Guard] = []  # beside those of `captured_globals`
+        self._guarded: dict[Any, Guard] = {}
         self.attributes = AssignedAttributes()
         self.hooks = HooksInside()
         self.histories = Histories(self)
@@ -202,7 +204,7 @@ class Session(Mutations):
         value = tensor._value if captured is None else captured.state_outside["_value"]
         return value if isinstance(value, np.ndarray) else None
 
-    def _make_input(self, tensor: Tensor, name: str, source: Source) -> Var:
+    def _make_input(self, tensor: Tensor, name: str, source: InputSource) -> Var:
         captured = self.captured_state(tensor)
         if captured is None:
             raise not_of_trace(tensor)
@@ -210,7 +212,7 @@ class Session(Mutations):
         tensor._value = captured.input.var
         return captured.input.var
 
-    def add_input(self, name: str, source: Source, tensor: Tensor) -> GraphInput:
+    def add_input(self, name: str, source: InputSource, tensor: Tensor) -> GraphInput:
         # Names are given when all is known: optimizer state may appear during the trace.
         var = self.root.input(f"input{len(self.inputs)}", tensor.tensor_type)
         graph_input = GraphInput(name, tensor.tensor_type, source, tensor, var)
@@ -223,7 +225,7 @@ class Session(Mutations):
             return self._make_input(tensor, "", CapturedSource(tensor))
         return self._make_input(tensor, "", GradSource(owner, self.source_of(owner)))
 
-    def source_of(self, tensor: Tensor) -> Source:
+    def source_of(self, tensor: Tensor) -> InputSource:
         """Where a tensor from outside comes from at each call."""
         captured = self.captured.get(id(tensor))
         graph_input = None if captured is None else captured.input
@@ -239,7 +241,7 @@ class Session(Mutations):
         names = Names(target)
         for graph_input in sorted(self.inputs, key=lambda graph_input: not graph_input.name):
             if isinstance(graph_input.source, GradSource):
-                graph_input.name = names.of(graph_input.source.owner) + ".grad"
+                graph_input.name = names.of(graph_input.source.of) + ".grad"
             elif isinstance(graph_input.source, CapturedSource):
                 graph_input.name = names.of(graph_input.tensor)
             graph_input.name = names.unique(graph_input.name)
@@ -249,7 +251,7 @@ class Session(Mutations):
         if tensor is None:
             tensor = make(None, TensorType(dtype, ()))
             name = str(key) if index is None else f"{key}_{index}"
-            source = HostSource(mapping, key, index, dtype)
+            source = HostSource(LookupSource(mapping.__getitem__, key, name), index, dtype)
             tensor._value = self.add_input(name, source, tensor).var
             self._hosts[(id(mapping), key, index)] = tensor
         return tensor
@@ -390,7 +392,7 @@ class Session(Mutations):
         arrays = [each.state_outside["_value"] for each in captured]
         known = self.root.known_value(var, [*zip([each.var for each in read], arrays)])
         for each, array in zip(captured, arrays):
-            content = partial(ContentGuard, each.tensor, array)
+            content = partial(Guard, ValueSource(each.tensor), Values(array))
             self.guard(("content", id(each.tensor)), content)
         return known
 
@@ -509,7 +511,7 @@ class Session(Mutations):
 
     # -- what comes from outside, and goes there ---------------------------------------------
 
-    def guard(self, key: Any, make: Callable[[], Any], kept: Sequence[Any] = ()) -> Any:
+    def guard(self, key: Any, make: Callable[[], Guard], kept: Sequence[Any] = ()) -> Guard:
         guard = self._guarded.get(key)
         if guard is None:
             guard = self._guarded[key] = make()
@@ -561,7 +563,7 @@ class Session(Mutations):
 
     def _reached(self) -> list[tuple[Any, list[Any]]]:
         """The containers that the function reaches, and what they held ahead of the trace."""
-        looked_at = [each for each in self.captured_globals.items if isinstance(each, Items)]
+        looked_at = self.captured_globals.containers
         return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
 
 

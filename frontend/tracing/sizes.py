@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.tracing.guards.checks import same
-from frontend.tracing.places import NumberPlace
+from frontend.tracing.outside.check import same
+from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.size_rules import LEAST, Rules
 from frontend.tracing.tree import NUMBERS
 from graphc.ir.dims import Dim, Symbol, dim
@@ -37,7 +37,7 @@ class SizedArguments:
     types: tuple[TensorType, ...]
     numbers: tuple[Any, ...]
     example: Mapping[str, Any]
-    places: tuple[tuple[NumberPlace, Any], ...] = ()
+    places: tuple[tuple[PlaceSource, Any], ...] = ()
     """Numbers outside of the function that are left open, and what stands for them."""
     stay_open: bool = False
     """Whether a use as a key raises TypeError, as PyTorch's sizes do, and does not make a number of
@@ -56,7 +56,7 @@ class SizedArguments:
         """The sizes and numbers, by name, at which these are the types and numbers, with those that
         stand outside now; None where they are of another form."""
         sizes: dict[str, Any] = {}
-        if not all([fits(symbol, place.get(), sizes) for place, symbol in self.places]):
+        if not all([fits(symbol, place.read(), sizes) for place, symbol in self.places]):
             return None
         if not all([fits(*pair, sizes) for pair in zip(self.numbers, numbers, strict=True)]):
             return None
@@ -115,7 +115,7 @@ class SizeHistory:
 
     def sized(
         self, types: Sequence[TensorType], numbers: Sequence[Any], all_open: bool, rules: Rules,
-        places: Iterable[NumberPlace] = (),
+        places: Iterable[PlaceSource] = (),
     ) -> SizedArguments | None:  # fmt: skip
         """The types and numbers with a name for each axis and number that was another before, or
         that a rule leaves open (or all of them), and for what stands in `places`; None where there
@@ -155,7 +155,7 @@ class SizeHistory:
             opened[i] = names[key]
         outside = []
         for place in places:
-            if _can_be_open(number := place.get()):
+            if _can_be_open(number := place.read()):
                 name = next(free, f"n{len(example)}")
                 outside.append((place, _number(name, number)))
                 example[name] = number

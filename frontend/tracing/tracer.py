@@ -20,9 +20,9 @@ from frontend.tensors.tensor import Tensor, added_to
 from frontend.tracing import tree
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.leaving import leaving
+from frontend.tracing.outside.source import ArgumentSource, InputSource
 from frontend.tracing.session import Captured, GraphInput, Session, trace_under_way
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.sources import ArgumentSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
@@ -47,7 +47,7 @@ class Returned:
 
     __slots__ = ("position", "source", "tensor")
 
-    def __init__(self, tensor: Tensor, position: int, source: Source | None):
+    def __init__(self, tensor: Tensor, position: int, source: InputSource | None):
         self.tensor = tensor
         self.position = position
         self.source = source
@@ -71,7 +71,7 @@ class Trace:
         self.updated = self._updates()
         self.grads = self._gradients()
         # Attributes that are given an argument itself, where it may matter which object it is.
-        self.kept: list[tuple[Callable[[Any], None], Source]] = []
+        self.kept: list[tuple[Callable[[Any], None], InputSource]] = []
         for each, tensor in session.attributes.results:
             source = self._argument(tensor) if session.captured_globals.identities else None
             if source is None:
@@ -79,7 +79,7 @@ class Trace:
             else:
                 self.kept.append((each.put, source))
         # What goes on into histories from outside: the tensors, and the numbers of what they get.
-        self.passed: list[tuple[list[tuple[Source, int]], bool]] = []
+        self.passed: list[tuple[list[tuple[InputSource, int]], bool]] = []
         for gradients, retain in session.histories.passed:
             number = len(session.taps)
             session.taps += [(gradient, _handed_on) for _, gradient in gradients]
@@ -103,7 +103,7 @@ class Trace:
         self.outputs.append(var)
         return Returned(tensor, len(self.outputs) - 1, None)
 
-    def _argument(self, tensor: Tensor) -> Source | None:
+    def _argument(self, tensor: Tensor) -> InputSource | None:
         """Where a tensor that is an argument comes from at each call."""
         captured = self.session.captured.get(id(tensor))
         source = None if captured is None or captured.input is None else captured.input.source
@@ -118,8 +118,8 @@ class Trace:
                 self.outputs.append(value)
         return updated
 
-    def _gradients(self) -> list[tuple[Source | Tensor, int | None, TensorType]]:
-        gradients: list[tuple[Source | Tensor, int | None, TensorType]] = []
+    def _gradients(self) -> list[tuple[InputSource | Tensor, int | None, TensorType]]:
+        gradients: list[tuple[InputSource | Tensor, int | None, TensorType]] = []
         for captured in list(self.session.captured.values()):
             tensor, grad = captured.tensor, captured.tensor._grad
             changed = grad is not captured.state_outside.get("_grad")

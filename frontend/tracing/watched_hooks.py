@@ -21,7 +21,7 @@ from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import View
 from frontend.tracing.captured import Captured, GraphInput
-from frontend.tracing.sources import Source
+from frontend.tracing.outside.source import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from frontend.tracing.guards.reads import Reads
+from frontend.tracing.outside import guard
 from tests.fuzz import state
 from tests.fuzz.frame import Broken
 
@@ -52,6 +52,6 @@ def test_pieces_are_python() -> None:
 
 
 def test_the_fuzzer_finds_what_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reads, "holds", lambda reads: True)
+    monkeypatch.setattr(guard, "same", lambda left, right: True)
     with pytest.raises(Broken, match="call 1"):
         state.check(state.Case(((0, "global"),), (None, (0, 0))))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 from frontend.tensors.epoch import HookRegistry
 from frontend.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.tensors.state import tracing
+from frontend.tracing.outside.check import Identical
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import Call, Source
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "
@@ -40,25 +42,24 @@ BUFFER_HOOKS = HookRegistry()
 MODULE_HOOKS = HookRegistry()
 
 
-class GlobalHooksGuard:
-    """A specialization relies on the hooks of all modules being the same."""
+class GlobalHooksSource(Source[list[Any]]):
+    """The hooks of all Modules."""
+
+    __slots__ = ()
 
     by_epoch = True
 
-    def __init__(self) -> None:
-        self.then = [list(hooks.values()) for hooks in GLOBAL.running()]
+    def read(self, call: Call = ()) -> list[Any]:
+        return [hook for hooks in GLOBAL.running() for hook in (*hooks.values(), None)]
 
-    def holds(self) -> bool:
-        return all(
-            len(now) == len(then) and all(map(operator.is_, now.values(), then))
-            for now, then in zip(GLOBAL.running(), self.then)
-        )
 
-    def reason(self) -> str:
-        return "a hook of all modules was registered or removed"
-
-    def __str__(self) -> str:
-        return f"{sum(map(len, self.then))} hooks of all modules"
+def global_hooks_guard() -> Guard:
+    """A specialization relies on the hooks of all modules being the same."""
+    source = GlobalHooksSource()
+    then = source.read()
+    count = sum(hook is not None for hook in then)
+    why = "a hook of all modules was registered or removed"
+    return Guard(source, Identical(then, why, f"{count} hooks of all modules"))
 
 
 def refuse_in_trace() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from frontend.nn.modules.backward_hooks import BackwardHook, run_old_hook, warn_of_old_hooks
-from frontend.nn.modules.global_hooks import GLOBAL, MIXED, GlobalHooksGuard, refuse_in_trace
+from frontend.nn.modules.global_hooks import GLOBAL, MIXED, global_hooks_guard, refuse_in_trace
 from frontend.tensors.hooks import RemovableHandle, run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -42,7 +42,7 @@ class Hooks:
         mode = STATE.mode
         if mode is not None:
             with mode.module(self):
-                mode.guard(GlobalHooksGuard, GlobalHooksGuard)
+                mode.guard(global_hooks_guard, global_hooks_guard)
                 return self._call_with_hooks(args, kwargs)
         if not (
             self._forward_hooks

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards import kinds
 from frontend.tracing.guards.bytecode import ITSELF, Path
-from frontend.tracing.guards.checks import ModuleGuard
-from frontend.tracing.guards.items import Items
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of, state_of
 from frontend.tracing.guards.reads import Reads, is_empty_slot, lacks
+from frontend.tracing.outside.guard import module_guard
 
 _MRO = operator.attrgetter("__mro__")
 
@@ -55,7 +54,7 @@ class Attributes(Reads):
         if not self.first(("module", id(module))):
             return
         open_ = self.session.numbers.places.keys_of(module.__dict__)
-        self.session.guard(id(module), lambda: ModuleGuard(module, open_))
+        self.session.guard(id(module), lambda: module_guard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
         self.tensors |= {id(item): item for item in held if isinstance(item, Tensor)}
         self._read(module, SELF)
@@ -107,7 +106,7 @@ class Attributes(Reads):
             return
         label = f"the attributes of a {type(value).__name__}"
         if not kinds.is_nn_module(type(value)):
-            self.items.append(Items(state, label, self.session.numbers.places.keys_of(state)))
+            self.hold(state, label, self.session.numbers.places.keys_of(state))
         for item in list(state.values()):
             self.value(item, {(ITSELF,)}, label)
 

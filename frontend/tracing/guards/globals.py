@@ -24,29 +24,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.containers import HASHED, container_of, contents, keys_of, size_of
 from frontend.tracing.guards import kinds
 from frontend.tracing.guards.attributes import Attributes
 from frontend.tracing.guards.bytecode import ITSELF, BytecodeScan, Path, scan_bytecode
-from frontend.tracing.guards.checks import is_plain
-from frontend.tracing.guards.items import (
-    HASHED,
-    LARGEST_ARRAY,
-    MANY_ITEMS,
-    MOST_ITEMS,
-    Cached,
-    Content,
-    Items,
-    container_of,
-    contents,
-    item_names,
-    keys_of,
-    size_of,
-)
+from frontend.tracing.guards.items import LARGEST_ARRAY, MANY_ITEMS, MOST_ITEMS, item_names
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of
 from frontend.tracing.guards.reads import is_unassigned
+from frontend.tracing.outside.check import is_plain
+from frontend.tracing.outside.source import CellSource
 from graphc.errors import TraceError, UndecidedSizeError
 
-_CONTENTS = operator.attrgetter("cell_contents")
 _PARTS = [operator.attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 _COMPARED: set[Path] = {(name,) for name in kinds.COMPARISONS}
 _WRITING = {"add", "append", "appendleft", "extend", "insert", "update"}
@@ -57,8 +45,8 @@ if TYPE_CHECKING:
 
 
 class CapturedGlobals(Attributes):
-    """The guard on everything that the functions of a trace can read by name. `session` takes the
-    guards on Modules that are found."""
+    """Finds everything that the functions of a trace can read by name: `guards`. `session` takes
+    those on Modules that are found."""
 
     def __init__(self, session: Session):
         super().__init__(session)
@@ -126,11 +114,11 @@ class CapturedGlobals(Attributes):
             self.add(("context", id(value)), value.get, _NOTHING, label)
             self.value(value.get(None), (), label)
         elif kind is kinds.CACHED:
-            self.items.append(Cached(value, label))
+            self.hold_cache(value, label)
             self.value(value.__wrapped__, SELF, label)
         elif issubclass(kind, np.ndarray):
             if value.dtype != object and value.nbytes <= LARGEST_ARRAY:
-                self.items.append(Content(value, label))
+                self.hold_array(value, label)
         elif kinds.is_generator(value):
             self.generators.append(value)
         elif issubclass(kind, Iterator):
@@ -221,7 +209,7 @@ class CapturedGlobals(Attributes):
             self.add((id(cell), "unassigned"), is_unassigned, cell, label)
             return
         if not self.is_open(cell, None):
-            self.add(id(cell), _CONTENTS, cell, label)
+            self.look_up(id(cell), CellSource(cell, label))
         self.value(cell.cell_contents, paths, label)
 
     def _method(self, function: Any, owner: Any, label: str) -> None:
@@ -251,7 +239,7 @@ class CapturedGlobals(Attributes):
 
     def _items(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
-            self.items.append(Items(value, label, self.session.numbers.places.keys_of(value)))
+            self.hold(value, label, self.session.numbers.places.keys_of(value))
         if container_of(value) in HASHED:
             self.identities |= any(isinstance(key, Tensor) for key in keys_of(value))
         if size_of(value) <= MANY_ITEMS:
@@ -260,8 +248,7 @@ class CapturedGlobals(Attributes):
 
     def settle(self) -> None:
         self._compute_names()
-        for items in self.items:
-            if isinstance(items, Items):
-                used = self._uses.get(id(items.holder), set())
-                items.written_only = bool(used) and used <= _WRITING
+        for items in self.containers:
+            used = self._uses.get(id(items.holder), set())
+            items.written_only = bool(used) and used <= _WRITING
         super().settle()

@@ -1,19 +1,20 @@
-"""What a container holds, compared without running code of the user's: a class of theirs may say
-what it likes in `__iter__` and `values`."""
+"""What a container holds: the source, the check, and what a trace may do with it."""
 
 from __future__ import annotations
 
 import operator
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.checks import is_plain, same
+from frontend.tracing.containers import MAPPINGS, container_of, contents, size_of
+from frontend.tracing.outside.check import Equals, ValueCheck, is_plain, same, shown
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import Call, ItemSource, PlaceSource, Source
 from graphc.errors import TraceError
 from graphc.ir.builder import Var
 from graphc.ir.undecided import answers_now, number_of
@@ -26,42 +27,12 @@ millisecond to compare."""
 LARGEST_ARRAY = 1 << 16
 """Bytes up to which a NumPy array counts by its content."""
 
-MAPPINGS = (OrderedDict, dict, MappingProxyType)
-SEQUENCES = (list, tuple, deque, set, frozenset, bytearray)
-HASHED = (*MAPPINGS, set, frozenset)
-_FIXED = (tuple, frozenset)
 _GROWING = (dict, set)
 
 
-def container_of(value: Any) -> type | None:
-    """The container of Python's that a value is, None for others."""
-    kind = type(value)
-    return next((base for base in (*MAPPINGS, *SEQUENCES) if issubclass(kind, base)), None)
-
-
-def keys_of(holder: Any) -> list[Any]:
-    """What the entries of a mapping or set are found by."""
-    base: Any = container_of(holder)
-    return list(base.keys(holder) if base in MAPPINGS else base.__iter__(holder))
-
-
-def contents(holder: Any) -> list[Any]:
-    """The keys and values of a mapping, the items of a sequence or set."""
-    base: Any = container_of(holder)
-    if base in MAPPINGS:
-        return [*base.keys(holder), *base.values(holder)]
-    return list(base.__iter__(holder))
-
-
-def size_of(holder: Any) -> int:
-    """How many items a container has."""
-    base: Any = container_of(holder)
-    return int(base.__len__(holder))
-
-
-def item_names(holder: Any, label: str) -> Iterator[str]:
+def item_names(holder: object, label: str) -> Iterator[str]:
     """What the `contents` of a container that is called `label` are called, one by one."""
-    base: Any = container_of(holder)
+    base = container_of(holder)
     if base in MAPPINGS:
         keys = list(base.keys(holder))
         yield from (f"key {shown(key)} of {label}" for key in keys)
@@ -72,40 +43,47 @@ def item_names(holder: Any, label: str) -> Iterator[str]:
         yield from (f"an item of {label}" for _ in range(size_of(holder)))
 
 
-class Items:
-    """What a list, dict or set holds; but for the numbers under the keys of a dict that are
-    `open_`: they are read anew at each call."""
+class ContentsSource(Source[list[object]]):
+    """What a list, dict or set holds."""
 
-    def __init__(self, holder: Any, label: str, open_: Collection[Any] = ()):
+    __slots__ = ("_base", "_is_mapping", "holder", "label")
+
+    def __init__(self, holder: object, label: str):
         self.holder = holder
         self.label = label
+        self._base = container_of(holder)
+        self._is_mapping = self._base in MAPPINGS
+
+    def read(self, call: Call = ()) -> list[object]:
+        base, holder = self._base, self.holder
+        if self._is_mapping:
+            return [*base.keys(holder), *base.values(holder)]
+        return list(base.__iter__(holder))
+
+
+class Contents(ValueCheck[list[object]]):
+    """The same items; but for the numbers under the keys of a dict that are `open_`: they are read
+    anew at each call."""
+
+    __slots__ = ("holder", "open", "then")
+
+    def __init__(self, holder: object, then: list[object], open_: Collection[object] = ()):
+        self.holder = holder
         self.open = open_
-        self.then = self._now()
-        self.written_only = False  # no code reads it: a log
+        self.then = self.counting(then)
 
-    def _now(self) -> list[Any]:
+    def counting(self, now: list[object]) -> list[object]:
+        """What of the contents counts."""
         if not self.open:
-            return contents(self.holder)
-        items = self.holder.items()
-        return [*self.holder, *[None if key in self.open else value for key, value in items]]
+            return now
+        keys = now[: len(now) // 2]
+        values = zip(keys, now[len(keys) :])
+        return [*keys, *[None if key in self.open else value for key, value in values]]
 
-    def before(self) -> list[Any]:
-        """What it held ahead of the trace, which is over: with the numbers that are open."""
-        if not self.open:
-            return self.then
-        keys = self.then[: len(self.then) // 2]
-        values = zip(keys, self.then[len(keys) :])
-        return [*keys, *[self.holder.get(k) if k in self.open else v for k, v in values]]
-
-    def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
-        """What the keys of a dict held: it, the key, what it was, what it is called."""
-        if type(self.holder) is dict:
-            half = len(self.then) // 2
-            for key, value in zip(self.then, self.then[half:]):
-                yield self.holder, key, value, f"item {key!r} of {self.label}"
-
-    def holds(self) -> bool:
-        now, then = self._now(), self.then
+    def holds(self, now: list[object]) -> bool:
+        if self.open:
+            now = self.counting(now)
+        then = self.then
         if len(now) != len(then):
             return False
         if not all(map(operator.is_, now, then)):
@@ -114,19 +92,57 @@ class Items:
             self.then = now  # to compare by identity, which is faster
         return True
 
+    def reason(self, label: str, now: list[object]) -> str:
+        now, then = self.counting(now), self.then
+        if len(now) != len(then):
+            return f"{label} was given items, or lost some"
+        triples = zip(item_names(self.holder, label), now, then)
+        return "; ".join(
+            f"{name} was {shown(old)}, is {shown(new, old)}"
+            for name, new, old in triples
+            if not same(new, old)
+        )
+
+    def numbers(self, source: Source[list[object]]) -> Iterator[tuple[PlaceSource, object]]:
+        if type(self.holder) is dict:
+            half = len(self.then) // 2
+            for key, value in zip(self.then, self.then[half:]):
+                yield ItemSource(self.holder, key, f"item {key!r} of {source.label}"), value
+
+
+class Items:
+    """A container in a trace, and the guard on what it holds."""
+
+    def __init__(self, holder: object, label: str, open_: Collection[object] = ()):
+        self.holder = holder
+        self.label = label
+        self._source = ContentsSource(holder, label)
+        self._check = Contents(holder, self._source.read(), open_)
+        self.guard = Guard(self._source, self._check)
+        self.written_only = False  # no code reads it: a log
+
+    def before(self) -> list[object]:
+        """What it held ahead of the trace, which is over: with the numbers that are open."""
+        then, open_ = self._check.then, self._check.open
+        if not open_ or type(self.holder) is not dict:
+            return then
+        keys = then[: len(then) // 2]
+        values = zip(keys, then[len(keys) :])
+        return [*keys, *[self.holder.get(k) if k in open_ else v for k, v in values]]
+
     def settle(self) -> bool:
         """After a trace: whether to go on looking. A log that only grew is not looked at again:
         Python's effects happen once. What a dict or set was given in the trace is a memo: it is
         there from now on. A list that is read and grows is looked at, and found changed."""
-        if self.holds() or not self._only_grown():
+        if self.guard.holds() or not self._only_grown():
             return True
         if issubclass(type(self.holder), _GROWING):
-            self.then = self._now()
+            self._check.then = self._check.counting(self._source.read())
         return not self.written_only
 
     def _only_grown(self) -> bool:
         """Whether all that was there is still there, in its place where it has one."""
-        now, then = self._now(), self.then
+        now, then = self._check.counting(self._source.read()), self._check.then
         if container_of(self.holder) in MAPPINGS:
             count, size = len(then) // 2, len(now) // 2
             now = [*now[:count], *now[size : size + count]]
@@ -137,7 +153,7 @@ class Items:
     def refuse_traced(self) -> None:
         """Raise TraceError where a trace put a tensor of its own here: it is computed anew at each
         call, and what is here would stay without a value."""
-        known = set(map(id, self.then))
+        known = set(map(id, self._check.then))
         for item in contents(self.holder):
             if isinstance(item, Tensor) and type(item._value) is Var and id(item) not in known:
                 raise TraceError(
@@ -146,22 +162,11 @@ class Items:
                     "out with frontend.tap(t, fn)",
                 )
 
-    def reasons(self) -> Iterator[str]:
-        now, then = self._now(), self.then
-        if len(now) != len(then):
-            yield f"{self.label} was given items, or lost some"
-            return
-        for name, new, old in zip(item_names(self.holder, self.label), now, then):
-            if not same(new, old):
-                yield f"{name} was {shown(old)}, is {shown(new, old)}"
-
     def close_numbers(self) -> None:
         """Within a trace: what it put here of numbers that are left open is the number of now, here
         and in the trace from now on. It stays while calls come and go."""
-        known = set(map(id, self.then))
-        _Closing(self.label).items(
-            self.holder, lambda key, item: key in self.open or id(item) in known
-        )
+        known, open_ = set(map(id, self._check.then)), self._check.open
+        _Closing(self.label).items(self.holder, lambda key, item: key in open_ or id(item) in known)
 
 
 class _Closing:
@@ -190,7 +195,7 @@ class _Closing:
         if id(holder) in self.seen:
             return
         self.seen.add(id(holder))
-        base: Any = container_of(holder)
+        base = container_of(holder)
         if base in (OrderedDict, dict):
             self._entries(base, holder, skips)
         elif base in (list, deque):
@@ -214,73 +219,70 @@ class _Closing:
             base.update(holder, zip(keys, [item for _, item in items]))
 
 
-class Content:
+class ArraySource(Source[object]):
     """What a small NumPy array holds."""
 
-    def __init__(self, array: np.ndarray, label: str):
-        self.array = array
-        self.label = label
-        self.then = self._now()
+    __slots__ = ("array",)
 
-    def _now(self) -> Any:
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+    def read(self, call: Call = ()) -> object:
         return self.array.dtype.str, self.array.shape, self.array.tobytes()
 
-    def holds(self) -> bool:
-        return bool(self._now() == self.then)
 
-    def settle(self) -> bool:
-        return True
-
-    def refuse_traced(self) -> None:
-        return
-
-    def close_numbers(self) -> None:
-        return
-
-    def reasons(self) -> Iterator[str]:
-        if not self.holds():
-            yield f"the content of {self.label} changed"
+def array_guard(array: np.ndarray, label: str) -> Guard:
+    """On what a small NumPy array holds."""
+    source = ArraySource(array)
+    return Guard(source, Equals(source.read(), f"the content of {label} changed"))
 
 
-class Cached:
-    """The results that a function keeps, by `functools.lru_cache`. Those that were computed in a
-    trace are its results for as long as they are kept."""
+class CacheSource(Source[int]):
+    """How often a function that keeps its results, by `functools.lru_cache`, had none."""
+
+    __slots__ = ("function", "label")
 
     def __init__(self, function: Any, label: str):
         self.function = function
         self.label = label
-        self.misses = 0
-        self.ahead = self._now()  # of the trace
 
-    def _now(self) -> int:
+    def read(self, call: Call = ()) -> int:
         return int(type(self.function).cache_info(self.function).misses)
 
-    def holds(self) -> bool:
-        now = self._now()
+
+class NotCleared(ValueCheck[int]):
+    """Results are kept as long as there are no fewer misses."""
+
+    __slots__ = ("misses",)
+
+    def __init__(self) -> None:
+        self.misses = 0
+
+    def holds(self, now: int) -> bool:
         self.misses, before = max(now, self.misses), self.misses
         return now >= before
 
-    def settle(self) -> bool:
-        self.misses = self._now()
-        return True
+    def reason(self, label: str, now: int) -> str:
+        return f"{label}: what it had cached was cleared"
 
-    def refuse_traced(self) -> None:
-        return
+
+class Cached:
+    """A function that keeps its results, in a trace. Those that were computed in it are its results
+    for as long as they are kept."""
+
+    def __init__(self, function: Any, label: str):
+        self._source = CacheSource(function, label)
+        self._check = NotCleared()
+        self.guard = Guard(self._source, self._check)
+        self.ahead = self._source.read()  # of the trace
+
+    def settle(self) -> None:
+        self._check.misses = self._source.read()
 
     def close_numbers(self) -> None:
         """Within a trace. What the cache was given in it may hold numbers that are left open, and
         cannot be looked at: it is computed again where they are numbers."""
-        if answers_now() is not None and self._now() > self.ahead:
-            type(self.function).cache_clear(self.function)
-            raise TraceError(f"{self.label} caches what is computed of sizes that are left open")
-
-    def reasons(self) -> Iterator[str]:
-        if self._now() < self.misses:
-            yield f"{self.label}: what it had cached was cleared"
-
-
-def shown(value: Any, then: Any = None) -> str:
-    """A value in a reason."""
-    if is_plain(value):
-        return repr(value)
-    return f"{'another' if type(value) is type(then) else 'a'} {type(value).__name__}"
+        function, label = self._source.function, self._source.label
+        if answers_now() is not None and self._source.read() > self.ahead:
+            type(function).cache_clear(function)
+            raise TraceError(f"{label} caches what is computed of sizes that are left open")

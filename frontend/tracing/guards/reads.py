@@ -4,45 +4,71 @@ by functions of Python's alone: nothing of the user's runs."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CellType
 from typing import Any
 
-from frontend.tracing.guards.checks import is_plain, same
-from frontend.tracing.guards.items import Items, shown
+from frontend.tracing.guards.items import Cached, Items, array_guard
+from frontend.tracing.outside.check import Same, shown
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import ItemSource, LookupSource
 
 Getter = Callable[[Any], Any]
 
 
+class Absent(Same):
+    """Names that were looked for in vain are not there."""
+
+    __slots__ = ("_missing", "_names")
+
+    def __init__(self, names: Any, missing: set[str]):
+        super().__init__(True)
+        self._names = names
+        self._missing = missing
+
+    def reason(self, label: str, now: object) -> str:
+        there = sorted(self._missing & self._names.keys())
+        return "; ".join(f"{name!r} was not there, is {shown(self._names[name])}" for name in there)
+
+    def text(self, label: str) -> str:
+        return ""
+
+
 class Reads:
-    """Values by name, and names that were not there. `items` holds guards on what containers
+    """The guards on values by name, and on names that were not there; then those on what containers
     hold."""
 
-    by_epoch = False
-
     def __init__(self) -> None:
-        # What is read: getter(key), what that was, and what it is called.
-        self.reads: list[tuple[Getter, Any, Any]] = []
-        self.labels: list[str] = []
-        self.items: list[Any] = []
+        self._reads: list[Guard] = []
+        self._contents: list[Guard] = []
+        self.containers: list[Items] = []
+        self._caches: list[Cached] = []
         self._known: set[Any] = set()
         # What code computes when it is first asked for, and leaves in a dict: (its id, name).
         self.kept: set[tuple[int, str]] = set()
         # By the id of a dict or class: the names in it that were looked for in vain.
         self._absent: dict[int, tuple[Any, set[str]]] = {}
 
+    @property
+    def guards(self) -> list[Guard]:
+        """All of them, in the order they were found."""
+        return [*self._reads, *self._contents]
+
     # -- adding ------------------------------------------------------------------------------
 
     def note(self, space: Any, name: str, label: str) -> bool:
         """A name in a dict, or in a class: whether it is there. If not, that is noted."""
-        names = vars(space) if isinstance(space, type) else space
+        names: Any = vars(space) if isinstance(space, type) else space
         known = (id(space), name)
         if name not in names:
             if self.first(("read", known)):
                 self._missing(space, names, label).add(name)
             return False
         if not self.is_open(space, name):
-            self.add(known, names.get, name, label)
+            if type(names) is dict:
+                self.look_up(known, ItemSource(names, name, label))
+            else:
+                self.add(known, names.get, name, label)
         if names[name] is None:
             self.add((known, "is there"), names.__contains__, name, label)
         return True
@@ -54,15 +80,34 @@ class Reads:
         missing: set[str] = set()
         self._absent[id(space)] = (names, missing)
         # The shorter of the two is gone through.
-        self.reads.append((names.keys().isdisjoint, missing, True))
-        self.labels.append(label)
+        source = LookupSource(names.keys().isdisjoint, missing, label)
+        self._reads.append(Guard(source, Absent(names, missing)))
         return missing
 
     def add(self, known: Any, getter: Getter, key: Any, label: str) -> None:
         """What `getter(key)` gives; `known` tells whether it is noted already."""
+        self.look_up(known, LookupSource(getter, key, label))
+
+    def look_up(self, known: Any, source: LookupSource) -> None:
+        """What stands at a source; `known` tells whether it is noted already."""
         if self.first(("read", known)):
-            self.reads.append((getter, key, getter(key)))
-            self.labels.append(label)
+            self._reads.append(Guard(source, Same(source.getter(source.key))))
+
+    def hold(self, container: Any, label: str, open_: set[Any]) -> None:
+        """What a container holds."""
+        items = Items(container, label, open_)
+        self.containers.append(items)
+        self._contents.append(items.guard)
+
+    def hold_array(self, array: Any, label: str) -> None:
+        """What a small NumPy array holds."""
+        self._contents.append(array_guard(array, label))
+
+    def hold_cache(self, function: Any, label: str) -> None:
+        """The results that a function keeps."""
+        cached = Cached(function, label)
+        self._caches.append(cached)
+        self._contents.append(cached.guard)
 
     def first(self, known: Any) -> bool:
         """Whether this is new; it is known from now on."""
@@ -75,69 +120,30 @@ class Reads:
         """Whether what is read there is read anew at each call."""
         return False
 
-    def numbers(self) -> Iterator[tuple[Any, Any, Any, str]]:
-        """What was read of dicts and closure variables: holder, key, what it was, label."""
-        for (getter, key, then), label in zip(self.reads, self.labels):
-            if type(key) is CellType:
-                yield key, None, then, label
-            elif getattr(getter, "__name__", "") == "get":
-                yield getattr(getter, "__self__", None), key, then, label
-        for items in self.items:
-            if isinstance(items, Items):
-                yield from items.numbers()
-
-    # -- looking again -----------------------------------------------------------------------
-
-    def holds(self) -> bool:
-        try:
-            for getter, key, then in self.reads:
-                if getter(key) is not then and not same(getter(key), then):
-                    return False
-        except (ValueError, AttributeError):  # a cell that was emptied, a slot that was deleted
-            return False
-        return not self.items or all([items.holds() for items in self.items])
-
-    def reason(self) -> str:
-        return "; ".join([*self._reasons(), *(text for i in self.items for text in i.reasons())])
-
-    def _reasons(self) -> Iterator[str]:
-        for (getter, key, then), label in zip(self.reads, self.labels):
-            try:
-                now = getter(key)
-            except (ValueError, AttributeError):
-                yield f"{label} was deleted"
-                continue
-            if type(key) is set and now is not then:
-                yield from self._appeared(key)
-            elif not same(now, then):
-                yield f"{label} was {shown(then)}, is {shown(now, then)}"
-
-    def _appeared(self, missing: set[str]) -> Iterator[str]:
-        names = next(names for names, absent in self._absent.values() if absent is missing)
-        for name in sorted(missing & names.keys()):
-            yield f"{name!r} was not there, is {shown(names[name])}"
+    # -- in a trace and after it -------------------------------------------------------------
 
     def close_numbers(self) -> None:
         """Within a trace: what containers were given of numbers left open is a number."""
-        for items in self.items:
+        for items in self.containers:
             items.close_numbers()
+        for cached in self._caches:
+            cached.close_numbers()
 
     def settle(self) -> None:
         """After a trace: no longer look at what the trace itself only added to, and look at what
         is computed once and kept: the next look finds what this one found."""
-        for items in self.items:
+        for items in self.containers:
             items.refuse_traced()
-        self.items = [items for items in self.items if items.settle()]
+        over = {id(items.guard) for items in self.containers if not items.settle()}
+        self._contents = [guard for guard in self._contents if id(guard) not in over]
+        self.containers = [items for items in self.containers if id(items.guard) not in over]
+        for cached in self._caches:
+            cached.settle()
         for names, missing in list(self._absent.values()):
             for name in sorted(missing & names.keys()):
                 if (id(names), name) in self.kept:
                     missing.discard(name)
                     self.add((id(names), name, "kept"), names.get, name, f"attribute {name!r}")
-
-    def __str__(self) -> str:
-        labelled = zip(self.labels, self.reads)
-        plain = ((label, value) for label, (_, key, value) in labelled if type(key) is not set)
-        return "\n".join(f"{label}={value!r}" for label, value in plain if is_plain(value))
 
 
 def is_unassigned(cell: CellType) -> bool:

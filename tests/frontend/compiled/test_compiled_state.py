@@ -15,7 +15,7 @@ import pytest
 
 import frontend as torch
 from frontend import nn, optim
-from frontend.optim.groups import MembersGuard
+from frontend.optim.groups import OptimizerSource
 from graphc.errors import GraphError, TraceError
 
 ONES = torch.ones(2)
@@ -265,7 +265,8 @@ def test_groups_of_an_optimizer_that_are_changed_past_its_methods() -> None:
     before = v.tolist()
     step(ONES)
     assert v.tolist() == before and w.tolist() != [-2.0, -2.0]
-    assert any(isinstance(guard, MembersGuard) for guard in step.specializations[0].guards)
+    sources = [guard.source for guard in step.specializations[0].guards]
+    assert any(isinstance(source, OptimizerSource) for source in sources)
 
 
 # -- results ---------------------------------------------------------------------------------------

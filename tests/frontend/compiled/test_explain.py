@@ -56,7 +56,7 @@ def test_the_mode_of_the_thread_is_told_and_the_nearest_signature_compared() -> 
 def test_of_no_signature_there_is_nothing_to_say() -> None:
     compiled = torch.compile(scaled)
     compiled(torch.ones(2))
-    (key,) = compiled._by_signature
+    (key,) = compiled._known.by_signature
     assert changes(key, [], scaled) == "" and changes(key, [key], scaled) == ""
 
 

@@ -231,7 +231,7 @@ def test_sizes_that_are_returned_are_those_of_the_call() -> None:
 
 
 def test_instances_are_bounded_and_drop_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frontend.compiled.compiler.MOST_INSTANCES", 20)
+    monkeypatch.setattr("frontend.compiled.specializations.MOST_INSTANCES", 20)
     compiled = torch.compile(lambda x, k: x[:k].sum())
     for k in [1, *range(3, 60), 1]:
         assert compiled(torch.ones(64), k).item() == k

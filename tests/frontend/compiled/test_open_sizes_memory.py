@@ -11,7 +11,7 @@ from graphc.ir import types
 
 
 def test_hundreds_of_sizes_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frontend.compiled.compiler.MOST_INSTANCES", 64)
+    monkeypatch.setattr("frontend.compiled.specializations.MOST_INSTANCES", 64)
     monkeypatch.setattr("graphc.runtime.sized_executable.INSTANCES", 64)
     compiled = torch.compile(lambda x: (x * 2).sum(0))
     counts = []

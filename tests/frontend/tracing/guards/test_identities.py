@@ -128,4 +128,4 @@ def test_functions_that_do_not_ask_pay_nothing() -> None:
     w = _new()
     f = torch.compile(lambda x, y=None: x * w if y is None else y)
     f(_new())
-    assert not f.specializations[0].call_guards
+    assert not f.specializations[0].program.call_guards
