@@ -18,7 +18,7 @@ BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
 FOLDERS: dict[Name, str] = {
-    ("graphc", "codegen"): "program recipes evaluate,llvm loop_ir target",
+    ("graphc", "codegen"): "program recipes nests evaluate,llvm loop_ir target",
     ("frontend",): "compiled functions tracing eager tensors",
 }
 """Folders within a layer, in the order of their imports: those of one place in the list import

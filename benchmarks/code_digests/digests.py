@@ -15,19 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from code_digests.loop_text import loop_text
-from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.llvm.jit import ANY_NAME, LEVELS
 from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_text, joined
-from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.driver import Driver
 from graphc.codegen.program.link import scheduled_by_size
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant
-from graphc.codegen.recipes.common import declare_buffers, lanes_for
-from graphc.codegen.recipes.contraction.emitter import EmissionContext
+from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
+from graphc.codegen.recipes.contraction.recipe import plan_kernel
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES, StrategyPlan
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
@@ -97,7 +95,7 @@ class Compiler:
             for problem in problems(body, lanes):
                 plans += strategy.candidates(problem, self.target)
             if plans:
-                kernel = _lowered(min(plans, key=lambda plan: plan.cost), lanes)
+                kernel = plan_kernel("kernel", min(plans, key=lambda plan: plan.cost), lanes)
                 digests[strategy.__name__] = self._code(kernel)
         return digests
 
@@ -151,14 +149,6 @@ def _named(kernel: NativeKernel, name: str) -> NativeKernel:
     if variant is not None:
         variant = replace(variant, kernel=replace(variant.kernel, symbol=f"{name}_of_class"))
     return replace(kernel, symbol=name, variant=variant)
-
-
-def _lowered(plan: StrategyPlan, lanes: int) -> Kernel:
-    """The kernel of a plan, as the recipe writes it."""
-    builder, body = LoopBuilder("kernel"), plan.problem.view.body
-    inputs, outputs = declare_buffers(builder, body)
-    evaluator = Evaluator(builder, body, inputs, lanes)
-    return plan.lower(EmissionContext(builder, evaluator, outputs))
 
 
 def digest(content: bytes | str) -> str:

@@ -8,10 +8,11 @@ A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`
 
 - to find plans: `costs`, `tiles` (the register tile), `tilings`, `vector_read`, `cache_blocks`,
   `windows` and `lines` (which taps a convolution has);
-- to write loops: `emitter` (what all need), `register_tile`, its operands (`broadcast_operand`,
-  `vector_operand`) and their copies (`panel`, `halo`), `k_blocks` (the order of sums),
-  `row_blocks`, `tap_list`, and what becomes of results (`tile_results`, `transposed_epilogue`,
-  `guarded_sums`).
+- to make nests: `axes` (rows, columns, k, and the loops over the batch), and leaves and stages:
+  `register_tile`, its operands (`broadcast_operand`, `vector_operand`) and their copies (`panel`,
+  `halo`), `sums` in scratch, `tap_list`, and what becomes of results (`tile_results`,
+  `transposed_epilogue`, `guarded_sums`). These write with an `emitter`, and sums in the order of
+  `k_blocks`.
 
 `winograd` is a recipe of its own, its plan of the same form.
 docs/contractions.md tells how all of it works.

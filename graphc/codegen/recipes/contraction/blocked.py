@@ -10,30 +10,50 @@ per block of them and K block, or where there are several blocks of rows once, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
-from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel
-from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Clipped,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Span,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import (
+    BatchNest,
+    batch_loops,
+    column_split,
+)
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
     BroadcastPacker,
     BroadcastPacking,
     KRun,
-    broadcast_ahead,
+    PackedAhead,
+    broadcast_of,
     k_block_runs,
+    packed_ahead,
 )
 from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile, store_results
-from graphc.codegen.recipes.contraction.row_blocks import RowRun, clipped, over_run, row_runs
-from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile, TileRun
+from graphc.codegen.recipes.contraction.sums import Sums
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
 from graphc.codegen.recipes.contraction.tilings import tilings
 from graphc.codegen.recipes.contraction.vector_operand import (
     VectorInPlace,
@@ -83,319 +103,380 @@ class BlockedPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        loops = emit.batch_loops()
-        ahead: BroadcastOperand | None = None
-        if self.packing is None or not self.blocks.packs_each:
-            ahead = broadcast_ahead(emit, self.packing, loops, partial(k_block_runs, emit))
-
-        def element(split: bool) -> int:
-            return BlockedNest(emit, self, ahead, split).write()
-
-        return emit.over_batch(loops, element, self.reason)
+    def nest(self) -> Nest:
+        """Blocks of rows, blocks of columns, K blocks, columns, rows."""
+        parts, problem, depth = BlockedParts(self), self.problem, self.problem.depth
+        loops = batch_loops(problem)
+        ahead: tuple[PackedAhead, ...] = ()
+        if not parts.packs_rows:
+            ahead = packed_ahead(problem, self.packing, loops, by_k_block=True)
+        k = Split("k", Axis("k", depth, Role.SUM), K_BLOCK, Tail.PEELED, variable="k_block")
+        sums = parts.sums
+        broadcast = (PackedRows(parts),) if parts.packs_rows else ()
+        vectors = (PackedColumns(parts),) if self.packs_columns else ()
+        ahead_of_all = bool(self.blocks.rows)
+        tile = Compute(BlockedTile(parts, bool(ahead or broadcast), bool(vectors)))
+        columns = Loop(parts.columns, (parts.rows_loop(tile),), within=parts.runs)
+        pack = tuple(map(Fill, vectors)) if not ahead_of_all else ()
+        each_run = Loop(parts.runs, (*pack, columns), within=parts.column_blocks)
+        of_k = tuple(map(Fill, broadcast)) if parts.one_block else ()
+        k_blocks: tuple[Statement, ...] = (Loop(k, (*of_k, each_run)),)
+        if depth > 2 * K_BLOCK:
+            # Where each K block but the last is the first, it needs no zeros to add to.
+            clear = parts.rows_loop(Compute(BlockedClear(parts)))
+            k_blocks = (Loop(parts.columns, (clear,), within=parts.column_blocks), *k_blocks)
+        against: tuple[Statement, ...] = (Loop(parts.column_blocks, k_blocks),)
+        if not parts.one_block:
+            against = (*map(Fill, broadcast), *against)
+        if ahead_of_all:
+            clips = (parts.rows, parts.groups_of_rows) if broadcast else (parts.rows,)
+            against = (Loop(parts.row_blocks, against, clips=clips),)
+        if ahead_of_all and vectors:
+            all_columns = replace(parts.column_blocks, name="all_columns", size=parts.count)
+            packed = Loop(parts.runs, (Compute(PackColumns(vectors[0])),), within=all_columns)
+            against = (Loop(all_columns, (packed,)), Fill(vectors[0]), *against)
+        return BatchNest(
+            problem, (*ahead, *(() if sums is None else (sums,)), *vectors, *broadcast), against,
+            self.reason, once=tuple(map(Fill, ahead)),
+            parallel=(parts.columns,) if parts.count > 1 else (),
+        ).nest(loops)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnBlock:
-    """Tiles of columns: those of `run` from `begin` to `end`. Their copy and their sums lie behind
-    those of tile `first`."""
+class BlockedParts:
+    """The splits, and where copies and sums of a tile lie."""
 
-    run: TileRun
-    begin: Number
-    end: Number
-    first: Expr
+    plan: BlockedPlan
 
+    @property
+    def columns(self) -> Split:
+        return column_split(self.plan.columns, self.plan.tile)
 
-@dataclass(frozen=True, slots=True)
-class RowBlock:
-    """Rows that meet columns together: their tiles, of which `first` is the first, and how they lie
-    in groups of tiles in the copy of the broadcast operand, which starts with tile `copied`.
-    `broadcast` reads it; None: it is packed for each K block."""
-
-    tiles: Sequence[RowRun]
-    groups: Sequence[RowRun]
-    first: Expr
-    copied: Expr
-    broadcast: BroadcastOperand | None
-
-
-@dataclass(frozen=True, slots=True)
-class KBlock:
-    """The products of one K block: `count` of them, k from `begin` on. `run`: where these lie in
-    the copy of the broadcast operand, which `broadcast` reads."""
-
-    begin: Expr
-    count: int
-    is_last: bool
-    run: KRun
-    broadcast: BroadcastOperand
-
-
-class BlockedNest:
-    """All blocks of one batch element, or with `split` those with tiles of columns begin…end.
-    `ahead` reads the broadcast operand where no block of rows packs it. Makes the scratch."""
-
-    def __init__(
-        self, emit: Emitter, plan: BlockedPlan, ahead: BroadcastOperand | None, split: bool
-    ) -> None:
-        problem, blocks, tile = emit.problem, plan.blocks, plan.tile
-        self.emit, self.plan, self.columns = emit, plan, plan.columns
-        self.rows, self.depth = problem.rows, problem.depth
-        self.runs = self.columns.tiles(tile)
-        self.count = sum(run.count for run in self.runs)
+    @property
+    def count(self) -> int:
         """Tiles of columns."""
-        self.split = split and self.count > 1
-        self.width = tile.vectors * emit.lanes
-        block = min(blocks.columns, self.count)
-        self.one_block = block == self.count
-        row_tiles = blocks.rows or fixed(LoopCut(self.rows, tile.rows).tiles)
-        self.tile_sums = row_tiles * tile.rows * self.width
-        self.sums: Buffer | None = None
-        if self.depth > K_BLOCK:
-            self.sums = emit.scratch("sums", block * self.tile_sums)
-        self.panel: Panel | None = None
-        """The copy of the columns."""
-        if plan.packs_columns:
-            k_block = min(K_BLOCK, self.depth)
-            depth = self.depth * self.count if blocks.rows else k_block * block
-            self.panel = Panel(emit.copier, emit.view, "vectors", depth, self.width)
-        self.ahead = ahead
-        self.groups = plan.packing.groups(self.rows) if plan.packing is not None else 1
-        self.packer: BroadcastPacker | None = None
-        """Packs the broadcast operand for each block of rows."""
-        if ahead is None and plan.packing is not None:
-            self.groups = row_tiles // plan.packing.group
-            depth = min(K_BLOCK, self.depth) if self.one_block else self.depth
-            panel = Panel(
-                emit.copier, emit.view, "broadcast", depth * self.groups, plan.packing.width
-            )
-            self.packer = BroadcastPacker(emit, plan.packing, panel)
+        return fixed(self.columns.tiles)
 
-    def write(self) -> int:
-        """The loops; what is split are tiles of columns."""
-        vectors: VectorOperand | None = None
-        if self.panel is None:
-            vectors = VectorInPlace(self.emit)
-        elif self.plan.blocks.rows:
-            for block in self._all_tiles():
-                self._pack_columns(self.panel, block, of(0), self.depth)
-            vectors = VectorPanel(self.emit, self.panel.filled_here())
-        self._row_blocks(vectors)
-        return self.count
+    @property
+    def column_blocks(self) -> Split:
+        size = min(self.plan.blocks.columns, self.count)
+        return Split("column_blocks", self.columns, size, Tail.CLIPPED, variable="first")
 
-    # -- rows --------------------------------------------------------------------------------
+    @property
+    def one_block(self) -> bool:
+        """Whether all columns are one block."""
+        return self.column_blocks.size == self.count
 
-    def _row_blocks(self, vectors: VectorOperand | None) -> None:
-        """All blocks of rows, each against all columns; `vectors` reads these, None: they are
-        packed for each K block."""
-        emit, size, tile_rows = self.emit, self.plan.blocks.rows, self.plan.tile.rows
-        tiles = row_runs(self.rows, tile_rows)
-        if not size:
-            self._against(RowBlock(tiles, (), of(0), of(0), self.ahead), vectors)
-            return
-        packing = self.packer.packing if self.packer is not None else None
-        groups = row_runs(self.rows, packing.group_rows) if packing is not None else []
-        blocks = fixed(LoopCut(tiles[-1].count, size).tiles)
-        with emit.builder.loop(0, blocks, hint="rows") as loop:
-            block = Variable("row_block", blocks)
-            emit.addresses.bind(block, loop.variable, emit.builder.block)
-            tiles = [clipped(emit, run, loop.variable, size) for run in tiles]
-            per_block = size // packing.group if packing is not None else 0
-            groups = [clipped(emit, run, loop.variable, per_block) for run in groups]
-            first = of(block) * size
-            copied = first if self.packer is not None else of(0)
-            self._against(RowBlock(tiles, groups, first, copied, self.ahead), vectors)
+    @property
+    def runs(self) -> Split:
+        return Split("column_runs", self.columns, 1, Tail.BY_RUN)
 
-    def _pack_rows(
-        self, packer: BroadcastPacker, block: RowBlock, at: Expr, begin: Expr, count: int
-    ) -> BroadcastOperand:
-        """The broadcast operand of a block of rows, `count` elements of k from `begin` on, behind
-        row `at` of the copy."""
-        first = block.copied // packer.packing.group
-        filled = packer.panel.filled_here()
+    @property
+    def rows(self) -> Split:
+        rows = Axis("rows", self.plan.problem.rows, Role.ROWS)
+        return Split("rows", rows, self.plan.tile.rows, Tail.NUMBERED, variable="tile")
 
-        def place(run: RowRun, group: Expr) -> Expr:
-            return at + run.behind(group, first) * count
+    @property
+    def groups_of_rows(self) -> Split:
+        """Rows that are side by side in the copy of the broadcast operand."""
+        assert self.plan.packing is not None
+        size = self.plan.packing.group_rows
+        return Split("groups", self.rows.axis, size, Tail.NUMBERED, variable="group")
 
-        for run in block.groups:
-            groups = partial(over_run, self.emit, run, "group")
-            packer.copy(groups, run.rows, partial(place, run), begin, count)
-        return packer.reader(filled)
+    @property
+    def row_blocks(self) -> Split:
+        rows = self.plan.blocks.rows
+        return Split("row_blocks", self.rows, rows, Tail.CLIPPED, variable="row_block")
 
-    # -- columns -----------------------------------------------------------------------------
+    @property
+    def row_tiles(self) -> int:
+        """Tiles of rows that meet columns together."""
+        return self.plan.blocks.rows or fixed(self.rows.tiles)
 
-    def _all_tiles(self) -> list[ColumnBlock]:
-        """All tiles of columns, or those of this call, counted over all runs."""
-        return [
-            ColumnBlock(
-                run, *self.emit.range_of(run.number, run.count, self.split), of(-run.number)
-            )
-            for run in self.runs
-        ]
+    def rows_loop(self, leaf: Compute) -> Loop:
+        return Loop(self.rows, (leaf,), self.row_blocks if self.plan.blocks.rows else None)
 
-    def _against(self, rows: RowBlock, vectors: VectorOperand | None) -> None:
-        """A block of rows with all columns, or those of this call."""
-        emit = self.emit
-        if self.one_block:
-            self._k_blocks(self._all_tiles(), rows, vectors)
-            return
-        if rows.broadcast is None and self.packer is not None:
-            packer = self.packer
+    @property
+    def packs_rows(self) -> bool:
+        """Whether the broadcast operand is packed for each block of rows."""
+        return self.plan.packing is not None and self.plan.blocks.packs_each
 
-            def pack(begin: Expr, count: int) -> None:
-                self._pack_rows(packer, rows, begin * self.groups, begin, count)
+    @property
+    def groups(self) -> int:
+        """Groups of tiles of rows in a copy of the broadcast operand."""
+        packing = self.plan.packing
+        if packing is None:
+            return 1
+        if self.packs_rows:
+            return self.row_tiles // packing.group
+        return packing.groups(self.plan.problem.rows)
 
-            k_block_runs(emit, pack)
-            rows = replace(rows, broadcast=packer.reader(packer.panel.filled_here()))
-        for run in self.runs:
-            begin, end = emit.range_of(run.number, run.count, self.split)
-            size = min(self.plan.blocks.columns, run.count)
-            with emit.builder.loop(begin, end, size, hint="block") as loop:
-                first = Variable(f"first{run.number}", run.count)
-                emit.addresses.bind(first, loop.variable, emit.builder.block)
-                behind = emit.numbers.add(loop.variable, size)
-                last = emit.numbers.minimum(behind, end)
-                block = ColumnBlock(run, loop.variable, last, of(first))
-                self._k_blocks([block], rows, vectors)
+    @property
+    def width(self) -> int:
+        return self.plan.tile.vectors * self.plan.lanes
 
-    def _columns_of(self, block: ColumnBlock, body: Callable[[Expr], None]) -> None:
-        """`body(tile of the run)` for each tile of a block of columns."""
-        emit = self.emit
-        with emit.builder.loop(block.begin, block.end, hint="columns") as loop:
-            tile = Variable(f"columns{block.run.number}", block.run.count)
-            emit.addresses.bind(tile, loop.variable, emit.builder.block)
-            body(of(tile))
+    @property
+    def tile_sums(self) -> int:
+        """Sums of a tile of columns."""
+        return self.row_tiles * self.plan.tile.rows * self.width
 
-    def _first_vector(self, block: ColumnBlock, tile: Expr) -> Expr:
-        return tile * block.run.vectors + block.run.first
+    @property
+    def sums(self) -> Sums | None:
+        """Those of a block of rows and one of columns, from K block to K block."""
+        if self.plan.problem.depth <= K_BLOCK:
+            return None
+        vectors = self.column_blocks.size * self.tile_sums // self.plan.lanes
+        blocks = ("column_blocks", "row_blocks") if self.plan.blocks.rows else ("column_blocks",)
+        return Sums("sums", ("rows", "columns"), vectors, blocks)
 
-    def _pack_columns(
-        self, panel: Panel, block: ColumnBlock, begin: Expr, depth: int
-    ) -> FilledPanel:
-        """A block of columns as [tile][k][column], for k from `begin` on."""
-        problem, lanes = self.emit.problem, self.emit.lanes
-        width = block.run.vectors * lanes
-        if block.run.count == 1:
-            width = min(width, self.columns.lanes_used - block.run.first * lanes)
+    def sum_at(self, rows: Span, columns: Span) -> Expr:
+        """Where the sums of a tile start."""
+        assert rows.inside is not None and columns.inside is not None
+        return columns.inside * self.tile_sums + rows.inside * (self.plan.tile.rows * self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """The stage of the broadcast operand of a block of rows: of one K block where all columns are
+    one block, else of all of k, K block after K block."""
+
+    parts: BlockedParts
+    name: str = "broadcast"
+    axes: tuple[str, ...] = ("rows", "k")
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return ("row_blocks", "k") if self.parts.one_block else ("row_blocks",)
+
+    @property
+    def text(self) -> str:
+        plan = self.parts.plan
+        assert plan.packing is not None
+        return f"{plan.problem.dtype} [{self.parts.groups} groups][k][{plan.packing.width} rows]"
+
+    def declare(self, emit: Emitter) -> BroadcastPacker:
+        parts, packing = self.parts, self.parts.plan.packing
+        assert packing is not None
+        depth = min(K_BLOCK, emit.problem.depth) if parts.one_block else emit.problem.depth
+        size = depth * parts.groups
+        panel = Panel(emit.copier, emit.view, self.name, size, packing.width)
+        return BroadcastPacker(emit, packing, panel)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> BroadcastOperand:
+        packer: BroadcastPacker = place.memory[self.name]
+        if self.parts.one_block:
+            filled, k = packer.panel.filled_here(), place["k"]
+            self._pack(emit, packer, place, of(0), k.first, k.size)
+            return packer.reader(filled)
+
+        def pack(begin: Expr, count: int) -> None:
+            self._pack(emit, packer, place, begin * self.parts.groups, begin, count)
+
+        k_block_runs(emit, pack)
+        return packer.reader(packer.panel.filled_here())
+
+    def _pack(
+        self, emit: Emitter, packer: BroadcastPacker, place: Place, at: Expr, begin: Expr,
+        count: int,
+    ) -> None:  # fmt: skip
+        """`count` elements of k from `begin` on, behind row `at` of the copy."""
+        split = self.parts.groups_of_rows
+        for part in place["row_blocks"].clipped["groups"]:
+            run = split.numbered[part.run]
+            extent = run.number + run.count
+
+            def groups(
+                body: Callable[[Expr], None], part: Clipped = part, extent: int = extent,
+                rows: int = run.size,
+            ) -> None:  # fmt: skip
+                with emit.builder.loop(part.begin, part.end, hint="group") as loop:
+                    variable = Variable(f"group{extent}_{rows}", extent)
+                    emit.addresses.bind(variable, loop.variable, emit.builder.block)
+                    body(of(variable))
+
+            def there(group: Expr, part: Clipped = part, extent: int = extent) -> Expr:
+                return at + (group - part.first if extent > 1 else group) * count
+
+            packer.copy(groups, run.size, there, begin, count)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedColumns:
+    """The stage of the columns as [tile][k][column]: of one block of them and one K block, or,
+    where there are several blocks of rows, of all, ahead of these."""
+
+    parts: BlockedParts
+    name: str = "vectors"
+    axes: tuple[str, ...] = ("columns", "k")
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return () if self.parts.plan.blocks.rows else ("column_blocks", "k")
+
+    @property
+    def text(self) -> str:
+        return f"{self.parts.plan.problem.dtype} [tile][k][{self.parts.width} columns]"
+
+    def declare(self, emit: Emitter) -> Panel:
+        parts, depth = self.parts, emit.problem.depth
+        k_block = min(K_BLOCK, depth)
+        rows = depth * parts.count if self._ahead else k_block * parts.column_blocks.size
+        return Panel(emit.copier, emit.view, self.name, rows, parts.width)
+
+    @property
+    def _ahead(self) -> bool:
+        return bool(self.parts.plan.blocks.rows)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> FilledPanel:
+        panel: Panel = place.memory[self.name]
+        if self._ahead:  # `PackColumns` has
+            return panel.filled_here()
+        k = place["k"]
+        return self.pack(emit, place, k.first, k.size)
+
+    def pack(self, emit: Emitter, place: Place, begin: Expr, depth: int) -> FilledPanel:
+        """A block of columns, for k from `begin` on."""
+        panel: Panel = place.memory[self.name]
+        problem, lanes, columns = emit.problem, emit.lanes, self.parts.plan.columns
+        ((part,),) = place["column_runs"].clipped.values()
+        run = self.parts.columns.runs[part.run]
+        width = run.size * lanes
+        if run.count == 1:
+            width = min(width, columns.lanes_used - run.first * lanes)
+
+        def tiles(body: Callable[[Expr], None]) -> None:
+            with emit.builder.loop(part.begin, part.end, hint="columns") as loop:
+                tile = Variable(f"columns{run.number}", run.count)
+                emit.addresses.bind(tile, loop.variable, emit.builder.block)
+                body(of(tile))
+
         return panel.fill(
-            partial(self._columns_of, block), width, depth,
+            tiles, width, depth,
             lambda tile, k, c: problem.view.vector(
-                problem.batch,
-                self.columns.index(self._first_vector(block, tile) * lanes + c),
+                problem.batch, columns.index((tile * run.size + run.first) * lanes + c),
                 problem.k(begin + k),
             ),
-            lambda tile: (tile - block.first) * (depth * self.width),
+            lambda tile: (tile - part.first) * (depth * self.parts.width),
         )  # fmt: skip
 
-    # -- K blocks ----------------------------------------------------------------------------
 
-    def _k_blocks(
-        self, blocks: Sequence[ColumnBlock], rows: RowBlock, vectors: VectorOperand | None
-    ) -> None:
-        """A block of columns (of one run, or several) with a block of rows: the sums of all K
-        blocks but the last go on in scratch, those of the last are the results."""
-        count = max(fixed(LoopCut(self.depth, K_BLOCK).tiles), 1)
+@dataclass(frozen=True, slots=True)
+class PackColumns:
+    """The leaf that packs a run of columns, all of k."""
 
-        def k_block(begin: Expr, products: int, is_last: bool) -> None:
-            broadcast, run = rows.broadcast, KRun(begin * (self.groups - 1), products)
-            if broadcast is None:
-                # A copy of this K block alone, not one of all of them behind one another.
-                assert self.packer is not None
-                broadcast = self._pack_rows(self.packer, rows, of(0), begin, products)
-                run = KRun(-begin, products)
-            for block in blocks:
-                self._k_block(
-                    block, rows, KBlock(begin, products, is_last, run, broadcast), vectors
-                )
+    stage: PackedColumns
 
-        if count > 1:
-            # Where each but the last is the first, it needs no zeros to add to.
-            for block in blocks if count > 2 else ():
-                self._clear(block, rows)
-            self.emit.copier.loop(
-                count - 1, "k_block", lambda i: k_block(i * K_BLOCK, K_BLOCK, False)
-            )
-        begin = (count - 1) * K_BLOCK
-        k_block(of(begin), self.depth - begin, True)
+    @property
+    def text(self) -> str:
+        return "pack columns"
 
-    def _clear(self, block: ColumnBlock, rows: RowBlock) -> None:
-        sums, lanes, tile = self.sums, self.emit.lanes, self.plan.tile
-        assert sums is not None
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("columns", "k"), tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN})
 
-        def clear(column: Expr, run: RowRun, number: Expr) -> None:
-            at = self._sum(block, column, run.behind(number, rows.first))
-            self.emit.clear(sums, run.rows * tile.vectors, lambda i: at + i * lanes)
+    def write(self, emit: Emitter, place: Place) -> None:
+        self.stage.pack(emit, place, of(0), emit.problem.depth)
 
-        def all_rows(column: Expr) -> None:
-            for run in rows.tiles:
-                over_run(self.emit, run, "tile", partial(clear, column, run))
 
-        self._columns_of(block, all_rows)
+@dataclass(frozen=True, slots=True)
+class BlockedClear:
+    """The leaf that sets the sums of a tile to zero."""
 
-    def _sum(self, block: ColumnBlock, column: Expr, tile: Expr) -> Expr:
-        """Where the sums of a tile of columns and one of rows, counted in its block, start."""
-        inside = tile * (self.plan.tile.rows * self.width)
-        return (column - block.first) * self.tile_sums + inside
+    parts: BlockedParts
 
-    def _k_block(
-        self, block: ColumnBlock, rows: RowBlock, k: KBlock, vectors: VectorOperand | None
-    ) -> None:
-        if vectors is None:
-            assert self.panel is not None
-            filled = self._pack_columns(self.panel, block, k.begin, k.count)
-            vectors = VectorPanel(self.emit, filled)
-        registers = RegisterTile(self.emit, k.broadcast, vectors)
+    @property
+    def text(self) -> str:
+        return "clear sums"
 
-        def against(column: Expr) -> None:
-            start = (column + block.run.number) * self.depth
-            if not self.plan.blocks.rows:
-                start = (column - block.first) * k.count - k.begin
-            vector, count = self._first_vector(block, column), block.run.vectors
+    @property
+    def effect(self) -> Effect:
+        return Effect(clears="sums", tails=BLOCKED)
 
-            def tile(run: RowRun, number: Expr) -> None:
-                row = number * self.plan.tile.rows
-                batch = self.emit.problem.batch
-                at = OutputTile(batch, row, run.rows, self.columns, vector, count)
-                sums = self._sum(block, column, run.behind(number, rows.first))
-                self._tile(registers, at, run.behind(number, rows.copied), k, start, sums)
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, tile, at = place["rows"], self.parts.plan.tile, self._at(place)
+        vectors, lanes = rows.size * tile.vectors, emit.lanes
+        emit.clear(place.memory["sums"], vectors, lambda i: at + i * lanes)
 
-            for run in rows.tiles:
-                over_run(self.emit, run, "tile", partial(tile, run))
+    def _at(self, place: Place) -> Expr:
+        return self.parts.sum_at(place["rows"], place["columns"])
 
-        self._columns_of(block, against)
 
-    def _tile(
-        self, registers: RegisterTile, at: OutputTile, tile: Expr, k_block: KBlock, start: Expr,
-        kept: Expr,
-    ) -> None:  # fmt: skip
-        """One K block of a tile. `tile` is its number in the copy of the broadcast operand, `start`
-        where its columns start in theirs, `kept` where its sums do in scratch."""
-        emit = self.emit
+BLOCKED = OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN, Tail.NUMBERED}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedTile:
+    """The leaf of one K block of a tile: sums of all K blocks but the last go on in scratch, those
+    of the last are the results. `packed`, `panel`: which operands stages have."""
+
+    parts: BlockedParts
+    packed: bool
+    panel: bool
+
+    @property
+    def text(self) -> str:
+        plan = self.parts.plan
+        return f"register tile {plan.tile.rows}x{plan.tile.vectors}x{plan.lanes}"
+
+    @property
+    def effect(self) -> Effect:
+        reads = (*(["broadcast"] if self.packed else []), *(["vectors"] if self.panel else []))
+        adds = "sums" if self.parts.sums is not None else None
+        return Effect(reads=reads, adds=adds, stores=True, last="k", tails=BLOCKED)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        parts, plan, k = self.parts, self.parts.plan, place["k"]
+        rows, columns = place["rows"], place["columns"]
+        assert rows.inside is not None and columns.inside is not None
+        vectors: VectorOperand = VectorInPlace(emit)
+        if self.panel:
+            vectors = VectorPanel(emit, place.filled["vectors"])
+        registers = RegisterTile(emit, broadcast_of(emit, place), vectors)
+        at = OutputTile(
+            emit.problem.batch, rows.first, rows.size, plan.columns, columns.first, columns.size
+        )
+        # In a copy of this K block alone, or of all of them behind one another.
+        of_block = parts.packs_rows and parts.one_block
+        run = KRun(-k.first if of_block else k.first * (parts.groups - 1), k.size)
+        start = columns.inside * k.size - k.first
+        if plan.blocks.rows:
+            start = columns.number * emit.problem.depth
         lane = emit.copier.lane()
-        body = registers.products(at, lane, tile, k_block.run, start)
+        copied = rows.inside if parts.packs_rows else rows.number
+        body = registers.products(at, lane, copied, run, start)
         zeros = emit.zeros(at.rows * at.vectors)
-        with emit.builder.loop(0, k_block.count, carried=zeros, hint="k") as loop:
-            k = Variable(f"k{k_block.count}", k_block.count)
-            emit.addresses.bind(k, loop.variable, emit.builder.block)
-            loop.yield_(*body((k_block.begin + of(k),), list(loop.carried)))
-        sums = list(loop.results)
-        positions = self._positions(at, kept, lane) if self.sums is not None else []
-        if self.sums is not None:
-            before = zeros
-            if not k_block.begin.is_constant or k_block.begin.constant > 0:
-                here = emit.builder.block
-                before = [emit.evaluator.load(self.sums, place, (), here) for place in positions]
-            sums = list(map(emit.builder.add, before, sums))
-        if k_block.is_last or self.sums is None:
+        with emit.builder.loop(0, k.size, carried=zeros, hint="k") as loop:
+            variable = Variable(f"k{k.size}", k.size)
+            emit.addresses.bind(variable, loop.variable, emit.builder.block)
+            loop.yield_(*body((k.first + of(variable),), list(loop.carried)))
+        self._keep(emit, place, at, lane, list(loop.results))
+
+    def _keep(
+        self, emit: Emitter, place: Place, at: OutputTile, lane: Expr, sums: list[LoopValue]
+    ) -> None:
+        """Sums of a K block, or results."""
+        k, memory = place["k"], place.memory.get("sums")
+        if memory is None:
             store_results(emit, at, lane, sums)
             return
-        for place, value in zip(positions, sums, strict=True):
-            emit.evaluator.store(self.sums, place, value)
-
-    def _positions(self, at: OutputTile, kept: Expr, lane: Expr) -> list[Expr]:
-        """Where the sums of a tile lie in scratch."""
-        return [
-            kept + r * self.width + v * self.emit.lanes + lane
+        kept = self.parts.sum_at(place["rows"], place["columns"])
+        positions = [
+            kept + r * self.parts.width + v * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
+        before = emit.zeros(len(sums))
+        if not k.first.is_constant or k.first.constant > 0:
+            here = emit.builder.block
+            before = [emit.evaluator.load(memory, place, (), here) for place in positions]
+        sums = list(map(emit.builder.add, before, sums))
+        if k.is_last:
+            store_results(emit, at, lane, sums)
+            return
+        for position, value in zip(positions, sums, strict=True):
+            emit.evaluator.store(memory, position, value)

@@ -15,9 +15,11 @@ from typing import Protocol
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import Place
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.view import operand_value
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import Shape
@@ -32,10 +34,6 @@ class KRun:
 
     first: Expr
     count: int
-
-
-KRuns = Callable[[Callable[[Expr, int], None]], None]
-"""Calls its argument, with the first k and their number, for runs that follow one another."""
 
 
 class BroadcastOperand(Protocol):
@@ -180,32 +178,69 @@ class PackedBroadcast:
         return self.emit.builder.splat(element, self.emit.lanes)
 
 
-def broadcast_ahead(
-    emit: Emitter, packing: BroadcastPacking | None, loops: list[Variable],
-    runs: KRuns | None = None, overlaps: bool = False,
-) -> BroadcastOperand:  # fmt: skip
-    """The operand read in place (None), or copied ahead of the loops over these variables of the
-    batch, by `runs` of k (by default all at once): a convolution's weight is copied once, not once
-    per image. `overlaps`: as in `BroadcastPacker`."""
+@dataclass(frozen=True, slots=True)
+class PackedAhead:
+    """The stage of the operand copied ahead of the loops over the batch: a convolution's weight is
+    copied once, not once per image. `used`: the variables of the batch it depends on. `by_k_block`:
+    K block after K block; else all of k at once. `overlaps`: as in `BroadcastPacker`."""
+
+    problem: ContractionProblem
+    packing: BroadcastPacking
+    used: tuple[Variable, ...]
+    by_k_block: bool = False
+    overlaps: bool = False
+    name: str = "broadcast"
+    whole: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (*(variable.name for variable in self.used), "rows", "k")
+
+    @property
+    def text(self) -> str:
+        return f"{self.problem.dtype} [groups of rows][k][{self.packing.width} rows]"
+
+    def declare(self, emit: Emitter) -> BroadcastPacker:
+        problem, extents = self.problem, tuple(variable.extent for variable in self.used)
+        depth = self.packing.groups(problem.rows) * math.prod(extents) * problem.depth
+        panel = Panel(emit.copier, emit.view, self.name, depth, self.packing.width)
+        batch = tuple(of(variable) for variable in self.used), extents
+        return BroadcastPacker(emit, self.packing, panel, batch, self.overlaps)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> PackedBroadcast:
+        packer: BroadcastPacker = place.memory[self.name]
+
+        def copy() -> None:
+            if self.by_k_block:
+                k_block_runs(emit, packer.copy_run)
+            else:
+                packer.copy_run(of(0), self.problem.depth)
+
+        emit.nested(self.used, "p", copy)
+        # Readers stand inside no loop of the copying.
+        return packer.reader(packer.panel.filled_here())
+
+
+def packed_ahead(
+    problem: ContractionProblem, packing: BroadcastPacking | None, loops: list[Variable],
+    by_k_block: bool = False, overlaps: bool = False,
+) -> tuple[PackedAhead, ...]:  # fmt: skip
+    """The stage, where there is a packing; `loops`: the variables that loops over the batch have.
+    Without it the operand is read in place."""
     if packing is None:
-        return BroadcastInPlace(emit)
-    problem, view = emit.problem, emit.view
-    probe = view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
+        return ()
+    probe = problem.view.broadcast(problem.batch, problem.m(of(0)), problem.k(of(0)))
     used = [v for v in loops if probe is None or any(v in i.variables() for i in probe.index)]
-    extents = tuple(variable.extent for variable in used)
-    depth = packing.groups(problem.rows) * math.prod(extents) * problem.depth
-    panel = Panel(emit.copier, view, "broadcast", depth, packing.width)
-    packer = BroadcastPacker(emit, packing, panel, (tuple(of(v) for v in used), extents), overlaps)
+    return (PackedAhead(problem, packing, tuple(used), by_k_block, overlaps),)
 
-    def copy() -> None:
-        if runs is None:
-            packer.copy_run(of(0), problem.depth)
-        else:
-            runs(packer.copy_run)
 
-    emit.nested(used, "p", copy)
-    # Readers stand inside no loop of the copying.
-    return packer.reader(panel.filled_here())
+def broadcast_of(emit: Emitter, place: Place) -> BroadcastOperand:
+    """What reads the operand at a place: its stage, or else it is read where it lies."""
+    reader: BroadcastOperand = place.filled.get("broadcast") or BroadcastInPlace(emit)
+    return reader
 
 
 def k_block_runs(emit: Emitter, body: Callable[[Expr, int], None]) -> None:

@@ -13,31 +13,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
-from graphc.codegen.recipes.contraction.halo import (
-    FilledHalo,
-    HaloBuffer,
-    HaloPlan,
-    group_end,
-    group_members,
-    plan_halo,
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Clear,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+    Statement,
 )
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import BatchNest, each
+from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.halo import HaloPlan, plan_halo
 from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.sums import Sums
 from graphc.codegen.recipes.contraction.tiles import Columns, vector_registers
 from graphc.codegen.recipes.contraction.tilings import first_unrolled
+from graphc.codegen.recipes.contraction.vector_operand import FilledGroup, GroupHalos
 from graphc.codegen.recipes.contraction.vector_read import axes_of, window_cases
 from graphc.codegen.recipes.contraction.view import (
     batch_variables,
     channel_variable,
-    group_variable,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, fixed, is_symbolic
+from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
@@ -102,11 +110,32 @@ class DepthwiseWgradPlan:
             ),
         )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        nest = ChannelNest(emit, self)
-        # The blocks of channels are outside.
-        return emit.over_batch((), nest.whole_batch, self.reason)
+    def nest(self) -> Nest:
+        """Blocks of lanes along the last axis of the batch; all results of each at once."""
+        problem, view = self.problem, self.problem.view
+        count = math.prod(view.n)
+        last = Axis("channels", view.batch[-1], Role.BATCH)
+        channels = Split("channels", last, self.lanes, Tail.WHOLE_AND_REST)
+        groups = Split("group", Axis("k", view.k[0], Role.SUM), self.group, Tail.BOUNDED)
+        outer = [each(v.name, v, Role.BATCH) for v in batch_variables(view)[:-1]]
+        names = (*(split.name for split in outer), "channels")
+        halos = GroupHalos(
+            problem, (self.broadcast, self.vectors), (*names, "k"), groups.name, self.group,
+            channels.name, asks_first=not problem.has_sizes,
+        )  # fmt: skip
+        channel, sums = Channel(self.lanes), Sums("sums", names, count, names)
+        leaf = ChannelProducts(problem, sums, count, self.unrolled)
+        results = ChannelResults(problem, sums, count, self.lanes, self.recomputed)
+        body: tuple[Statement, ...] = (
+            Fill(channel), *((Compute(ChannelClear(sums)),) if problem.has_sizes else ()),
+            Loop(groups, (Fill(halos), Compute(leaf))), Fill(sums), Compute(results),
+        )  # fmt: skip
+        for split in reversed(outer):
+            body = (Loop(split, body, always=True),)
+        return BatchNest(
+            problem, (halos, sums, channel), (Loop(channels, body),), self.reason,
+            once=(Clear(halos),), parallel=(channels,),
+        ).nest(())  # fmt: skip
 
 
 def _halos(
@@ -132,78 +161,88 @@ def _halos(
     return None if broadcast.guarded else (broadcast, vectors)
 
 
-class ChannelNest:
-    """Blocks of lanes along the last axis of the batch; all results of each at once. Makes the
-    scratch."""
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The stage of the first of the channels at hand, as the variable that indices know."""
 
-    def __init__(self, emit: Emitter, plan: DepthwiseWgradPlan) -> None:
-        self.emit = emit
-        self.plan = plan
-        self.count = math.prod(emit.view.n)
-        self.groups = group_variable(emit.view, plan.group)
-        self.broadcast = HaloBuffer(emit.copier, emit.view, plan.broadcast)
-        self.vectors = HaloBuffer(emit.copier, emit.view, plan.vectors)
-        self.broadcast.clear()
-        self.vectors.clear()
-        self.sums = emit.scratch("sums", self.count * emit.lanes)
+    lanes: int
+    name: str = "channel"
+    axes: tuple[str, ...] = ("channels",)
+    whole: tuple[str, ...] = ("channels",)
 
-    def whole_batch(self, split: bool) -> int:
-        """What is split are blocks of channels."""
-        emit, lanes = self.emit, self.emit.lanes
-        blocks = LoopCut(emit.view.batch[-1], lanes)
+    @property
+    def text(self) -> str:
+        return f"registers [{self.lanes} lanes]"
 
-        def block(number: Expr, rest: Extent | None) -> None:
-            self._block(emit.addresses.scalar(number * lanes), fixed(rest or lanes))
+    def declare(self, emit: Emitter) -> None:
+        return None
 
-        part = (emit.builder.begin, emit.builder.end) if split else None
-        blocks.each(emit.addresses, "channels_block", block, part)
-        return fixed(blocks.tiles)
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
 
-    def _block(self, first: LoopValue, channels: int) -> None:
-        """So many channels from `first` on, for every index of the axes before them."""
-        emit = self.emit
+    def fill(self, emit: Emitter, place: Place) -> None:
+        first = emit.addresses.scalar(place["channels"].first)
+        emit.addresses.bind(channel_variable(emit.view), first, emit.builder.block)
 
-        def inside() -> None:
-            emit.addresses.bind(channel_variable(emit.view), first, emit.builder.block)
-            self._channels(channels)
 
-        emit.nested(batch_variables(emit.view)[:-1], "b", inside)
+def _batch(problem: ContractionProblem, lane: Expr) -> Index:
+    """The batch index of the lanes."""
+    outer = tuple(of(variable) for variable in batch_variables(problem.view)[:-1])
+    return (*outer, of(channel_variable(problem.view)) + lane)
 
-    def _channels(self, channels: int) -> None:
-        """All results of neighbouring channels."""
-        emit, builder = self.emit, self.emit.builder
-        sized = not isinstance(emit.view.k[0], int)
-        if sized:
-            emit.clear(self.sums, self.count, lambda at: at * emit.lanes, emit.first_addend())
-        with builder.loop(0, self.groups.extent, hint="group") as loop:
-            emit.addresses.bind(self.groups, loop.variable, builder.block)
-            members = group_members(emit, self.groups, loop.variable, self.plan.group)
-            broadcast = self.broadcast.fill(channels, members)
-            vectors = self.vectors.fill(channels, members)
-            begin = emit.numbers.mul(loop.variable, self.plan.group)
-            first = None if sized else emit.numbers.compare("eq", loop.variable, 0)
-            group = begin, group_end(emit, begin, self.plan.group)
-            self._group(broadcast, vectors, group, first)
-        self._outputs(channels)
 
-    def _batch(self, lane: Expr) -> Index:
-        """The batch index of the lanes."""
-        view = self.emit.view
-        outer = tuple(of(variable) for variable in batch_variables(view)[:-1])
-        return (*outer, of(channel_variable(view)) + lane)
+def _sum(emit: Emitter, column: int, lane: Expr) -> Expr:
+    """Where the sums of a column lie."""
+    return lane + column * emit.lanes
 
-    def _sum(self, column: int, lane: Expr) -> Expr:
-        """Where the sums of a column lie."""
-        return lane + column * self.emit.lanes
 
-    def _group(
-        self, broadcast: FilledHalo, vectors: FilledHalo, group: tuple[Number, Number],
-        is_first: LoopValue | None,
-    ) -> None:  # fmt: skip
-        """Adds the products of one group of k to all sums; None: these are there already."""
-        emit, view = self.emit, self.emit.view
-        lane = emit.copier.lane()
-        batch = self._batch(lane)
+@dataclass(frozen=True, slots=True)
+class ChannelClear:
+    """The leaf that sets all sums to zero."""
+
+    sums: Sums
+
+    @property
+    def text(self) -> str:
+        return "clear sums"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(clears="sums")
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        vectors, first = self.sums.vectors, emit.first_addend()
+        emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, first)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProducts:
+    """The leaf that adds the products of one group of k to all sums."""
+
+    problem: ContractionProblem
+    sums: Sums
+    count: int
+    unrolled: int
+
+    @property
+    def text(self) -> str:
+        return f"products of {self.count} columns by channels"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(
+            reads=("channel", "halo"),
+            adds="sums",
+            tails=OF_NUMBERS | {Tail.BOUNDED},
+        )
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        view = self.problem.view
+        group: FilledGroup = place.filled["halo"]
+        broadcast, vectors = group.halos
+        assert group.bounds is not None
+        lane, memory = emit.copier.lane(), place.memory["sums"]
+        batch = _batch(self.problem, lane)
         columns = [unflatten(of(i), view.n) for i in range(self.count)]
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
@@ -218,50 +257,70 @@ class ChannelNest:
             return totals
 
         zeros = emit.zeros(self.count)
-        loops = KLoops(emit.builder, emit.evaluator, view.k, self.plan.unrolled, body, zeros)
+        loops = KLoops(emit.builder, emit.evaluator, view.k, self.unrolled, body, zeros)
 
         def before(i: int) -> LoopValue:
             block = emit.builder.block
-            known = emit.evaluator.load(self.sums, self._sum(i, lane), (), block)
-            return known if is_first is None else emit.builder.select(is_first, emit.zero, known)
+            known = emit.evaluator.load(memory, _sum(emit, i, lane), (), block)
+            if group.is_first is None:
+                return known
+            return emit.builder.select(group.is_first, emit.zero, known)
 
         start = [before(i) for i in range(self.count)]
-        for i, total in enumerate(loops.added_to(start, *group)):
-            emit.evaluator.store(self.sums, self._sum(i, lane), total)
+        for i, total in enumerate(loops.added_to(start, *group.bounds)):
+            emit.evaluator.store(memory, _sum(emit, i, lane), total)
 
-    def _outputs(self, channels: int) -> None:
-        emit = self.emit
-        filled_in = emit.builder.block
-        lane = emit.copier.lane()
+
+@dataclass(frozen=True, slots=True)
+class ChannelResults:
+    """The leaf of the body's outputs of some channels. `recomputed`: see the plan."""
+
+    problem: ContractionProblem
+    sums: Sums
+    count: int
+    lanes: int
+    recomputed: bool
+
+    @property
+    def text(self) -> str:
+        return "results of sums"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(reads=("channel",), takes="sums", stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        memory, filled_in, lane = place.memory["sums"], place.filled["sums"], emit.copier.lane()
+        channels = place["channels"].size
         guards: tuple[Guard, ...] = ((lane, 0, channels),) if channels < emit.lanes else ()
-        batch = self._batch(lane)
+        batch = _batch(self.problem, lane)
         totals = [
-            emit.evaluator.load(self.sums, self._sum(i, lane), (), filled_in)
+            emit.evaluator.load(memory, _sum(emit, i, lane), (), filled_in)
             for i in range(self.count)
         ]
-        if self.plan.recomputed:
-            totals = self._checked(batch, lane, guards, totals)
+        if self.recomputed:
+            totals = self._checked(emit, memory, batch, lane, guards, totals)
         for i, total in enumerate(totals):
             n = unflatten(of(i), emit.view.n)
             emit.finish(emit.view.out(batch, emit.problem.m(of(0)), n), guards, total)
 
     def _checked(
-        self, batch: Index, lane: Expr, guards: tuple[Guard, ...], totals: list[LoopValue]
-    ) -> list[LoopValue]:
+        self, emit: Emitter, memory: Buffer, batch: Index, lane: Expr, guards: tuple[Guard, ...],
+        totals: list[LoopValue],
+    ) -> list[LoopValue]:  # fmt: skip
         """`totals`, or, where one of them is not finite, the sums with skipped products skipped."""
-        emit = self.emit
         with emit.builder.if_(emit.guarded.any_nan(totals), cold=True) as branch:
             with branch.then():
 
                 def one(i: Expr) -> None:
                     n = unflatten(i, emit.view.n)
                     total = emit.guarded.total(batch, emit.problem.m(of(0)), n, guards)
-                    emit.evaluator.store(self.sums, i * emit.lanes + lane, total)
+                    emit.evaluator.store(memory, i * emit.lanes + lane, total)
 
                 emit.copier.loop(self.count, "column", one)
                 block = emit.builder.block
                 branch.yield_(*(
-                    emit.evaluator.load(self.sums, self._sum(i, lane), (), block)
+                    emit.evaluator.load(memory, _sum(emit, i, lane), (), block)
                     for i in range(self.count)
                 ))  # fmt: skip
             with branch.otherwise():

@@ -10,19 +10,37 @@ Weights must lie with output channels side by side: a pass packs those that are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Clear,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+)
+from graphc.codegen.nests.tails import Run, Tail
+from graphc.codegen.recipes.contraction.axes import (
+    BatchNest,
+    batch_loops,
+    column_split,
+)
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, note, scatter_cost
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
-from graphc.codegen.recipes.contraction.lines import Lines, Segment, lines_of
+from graphc.codegen.recipes.contraction.lines import Lines, lines_of
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
-from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
+from graphc.codegen.recipes.contraction.sums import Sums
+from graphc.codegen.recipes.contraction.tap_list import Taps, in_k_blocks, planes_of, store_sums
 from graphc.codegen.recipes.contraction.tiles import (
     Columns,
     OutputTile,
@@ -30,9 +48,13 @@ from graphc.codegen.recipes.contraction.tiles import (
     choose_tile,
     vector_registers,
 )
-from graphc.codegen.recipes.contraction.transposed_epilogue import transposed_epilogue
+from graphc.codegen.recipes.contraction.transposed_epilogue import Transposed, TransposedEpilogue
 from graphc.codegen.recipes.contraction.vector_operand import VectorInPlace
-from graphc.codegen.recipes.contraction.view import ResidueClass, operand_value
+from graphc.codegen.recipes.contraction.view import (
+    ContractionView,
+    ResidueClass,
+    operand_value,
+)
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -92,98 +114,127 @@ class DirectConvPlan:
             ),
         )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        nest = LineNest(emit, self)
-        return emit.over_batch(emit.batch_loops(), nest.batch_element, self.reason)
-
-
-class LineNest:
-    """Batch, tiles of columns, K blocks, tiles of positions, lines, listed taps. Makes the scratch
-    and lists the taps."""
-
-    def __init__(self, emit: Emitter, plan: DirectConvPlan) -> None:
-        self.emit = emit
-        self.view = emit.view
-        self.lines, self.columns, self.tile = plan.lines, plan.columns, plan.tile
-        self.rows = emit.problem.rows
-        self.width = plan.tile.vectors * emit.lanes
-        self.sums = emit.scratch("sums", self.rows * self.width)
-        self.epilogue = transposed_epilogue(emit, self.width, self.rows)
+    def nest(self) -> Nest:
+        """Batch, tiles of columns, K blocks, tiles of positions, lines, listed taps."""
+        problem, view = self.problem, self.problem.view
+        columns = column_split(self.columns, self.tile)
+        runs, number = [], 0
+        for segment in self.lines.segments:
+            runs.append(Run(number, segment.first, segment.count, segment.rows))
+            number += segment.count
+        line = Axis("positions", view.m[-1], Role.ROWS)
+        segments = Split("positions", line, self.tile.rows, Tail.RUNS, tuple(runs), "segment")
+        lines = Split("lines", Axis("lines", self.lines.count, Role.ROWS), 1, Tail.EXACT)
         # Each tap of the last axis reads the number anew. Where two taps of neighbouring positions
         # are the same element, LLVM would share the load, and have no registers left for the sums.
-        taps = math.prod(self.view.k[1:-1])
-        self.taps = list_taps(emit, self.lines.count, taps, self.view.k[-1], self._entry)
-        self.vectors = VectorInPlace(emit)
+        lister = LineTaps(problem, self.lines)
+        taps = Taps(self.lines.count, math.prod(view.k[1:-1]), view.k[-1], lister.entry)
+        rows, whole = ("positions", "lines"), ("columns",)
+        sums = Sums("sums", (*rows, "columns"), problem.rows * self.tile.vectors, whole)
+        width = self.tile.vectors * self.lanes
+        transposed = Transposed(width, problem.rows, (*rows, "columns"), whole)
+        tile = LineTile(self, width)
+        tiles = Loop(segments, (Loop(lines, (Compute(tile),)),))
+        products = in_k_blocks(view.k, (Clear(sums),), (tiles,))
+        results = Compute(LineResults(self, width))
+        parallel = (columns,) if columns.tiles != 1 else ()
+        return BatchNest(
+            problem, (sums, transposed, taps), (Loop(columns, (*products, Fill(sums), results)),),
+            self.reason, once=(Fill(taps),), parallel=parallel,
+        ).nest(batch_loops(problem))  # fmt: skip
 
-    def _entry(self, line: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
+
+@dataclass(frozen=True, slots=True)
+class LineTaps:
+    """Lists the taps of lines."""
+
+    problem: ContractionProblem
+    lines: Lines
+
+    def entry(self, line: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
         """A tap of the outer kernel axes, once for each of the last."""
+        view = self.problem.view
         place, last = next(
             (segment.first + row, last) for segment in self.lines.segments
             for row, taps in enumerate(segment.exists) for last, exists in enumerate(taps) if exists
         )  # fmt: skip
-        zeros = (of(0),) * len(self.view.batch)
-        at = (*unflatten(line, self.view.m[:-1]), of(place))
-        case = self.view.broadcast(zeros, at, self._k(of(0), tap, last))
+        zeros = (of(0),) * len(view.batch)
+        at = (*unflatten(line, view.m[:-1]), of(place))
+        case = view.broadcast(zeros, at, _k(view, of(0), tap, last))
         assert case is not None
-        return (tap,) * self.view.k[-1], tuple(case.guards)
+        return (tap,) * view.k[-1], tuple(case.guards)
 
-    def _k(self, plane: Expr, tap: Expr, last: int) -> Index:
-        return (plane, *unflatten(tap, self.view.k[1:-1]), of(last))
 
-    def batch_element(self, split: bool) -> int:
-        """What is split are tiles of columns."""
-        runs = self.columns.tiles(self.tile)
-        count = sum(run.count for run in runs)
-        for run in runs:
-            self.emit.run(run, 0, split and count > 1, self._columns)
-        return count
+def _k(view: ContractionView, plane: Expr, tap: Expr, last: int) -> Index:
+    return (plane, *unflatten(tap, view.k[1:-1]), of(last))
 
-    def _columns(self, vector: Expr, vectors: int) -> None:
-        """One tile of columns, all rows."""
-        emit, problem = self.emit, self.emit.problem
 
-        def k_block(begin: Number, end: Number, added: bool) -> None:
-            for segment in self.lines.segments:
-                tile = partial(self._tile, segment, vector, vectors, (begin, end), added)
-                self._each(segment, tile)
+@dataclass(frozen=True, slots=True)
+class LineResults:
+    """The leaf of the body's outputs of one tile of columns, all positions."""
 
-        over_k_blocks(emit, self.sums, self.rows * self.tile.vectors, k_block)
-        first, along = vector * emit.lanes, vectors * emit.lanes
+    plan: DirectConvPlan
+    width: int
+
+    @property
+    def text(self) -> str:
+        return "results of sums, transposed"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("positions", "lines"), takes="sums", stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        problem, columns = self.plan.problem, place["columns"]
+        epilogue: TransposedEpilogue = place.memory["transposed"]
+        first, along = columns.first * emit.lanes, columns.size * emit.lanes
         if first.is_constant:
-            along = min(along, self.columns.lanes_used - fixed(first.constant))
-        self.epilogue.store(
-            self.sums, lambda position: position * self.width, along,
-            lambda i, position: self.view.out(problem.batch, problem.m(position), (first + i,)),
+            along = min(along, self.plan.columns.lanes_used - fixed(first.constant))
+        epilogue.store(
+            place.memory["sums"], lambda position: position * self.width, along,
+            lambda i, position: emit.view.out(problem.batch, problem.m(position), (first + i,)),
         )  # fmt: skip
 
-    def _each(self, segment: Segment, body: Callable[[Expr, Expr], None]) -> None:
-        """`body(line, first row)` for the tiles of a segment of all lines."""
-        copier, lines = self.emit.copier, self.lines.count
 
-        def tile(i: Expr) -> None:
-            first = i * segment.rows + segment.first
-            copier.loop(lines, "line", lambda line: body(line, line * self.view.m[-1] + first))
+@dataclass(frozen=True, slots=True)
+class LineTile:
+    """The leaf of a register tile of neighbouring positions of a line and vectors of columns: the
+    products of some indices of k's first axis, stored or added to sums."""
 
-        copier.loop(segment.count, "segment", tile)
+    plan: DirectConvPlan
+    width: int
 
-    # -- the register tile -------------------------------------------------------------------
+    @property
+    def text(self) -> str:
+        tile = self.plan.tile
+        return f"register tile {tile.rows}x{tile.vectors}x{self.plan.lanes} of listed taps"
 
-    def _tile(
-        self, segment: Segment, vector: Expr, vectors: int, planes: tuple[Number, Number],
-        added: bool, line: Expr, row: Expr,
-    ) -> None:  # fmt: skip
-        """The products of some indices of k's first axis, stored or added to the tile's sums."""
-        emit, builder, k = self.emit, self.emit.builder, self.view.k
-        at = OutputTile(emit.problem.batch, row, segment.rows, self.columns, vector, vectors)
+    @property
+    def effect(self) -> Effect:
+        covers = () if self.plan.problem.depth > K_BLOCK else ("k",)
+        return Effect(
+            covers=covers, reads=("taps",), adds="sums", tails=OF_NUMBERS | {Tail.STEPPED}
+        )
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        span, line, vectors = place["positions"], place["lines"].first, place["columns"]
+        segment, taps = self.plan.lines.segments[span.run], place.filled["taps"]
+        (begin, end), added = planes_of(emit, place)
+        builder, k = emit.builder, emit.view.k
+        at = OutputTile(
+            emit.problem.batch, line * emit.view.m[-1] + span.first, segment.rows,
+            self.plan.columns, vectors.first, vectors.size,
+        )  # fmt: skip
         lane = emit.tile_lane()
-        taps = self.taps.bounds(emit.addresses.scalar(line))
+        first_tap, behind = taps.bounds(emit.addresses.scalar(line))
         zeros = emit.zeros(at.rows * at.vectors)
-        with builder.loop(*planes, carried=zeros, hint="plane") as outer:
+        with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
             plane = Variable("plane", k[0])
             emit.addresses.bind(plane, outer.variable, builder.block)
-            self._fetch_ahead(at, line, of(plane))
-            with builder.loop(*taps, self.taps.size, carried=outer.carried, hint="tap") as inner:
+            self._fetch_ahead(emit, at, line, of(plane))
+            with builder.loop(
+                first_tap, behind, taps.size, carried=outer.carried, hint="tap"
+            ) as inner:
                 sums = list(inner.carried)
                 for last in range(k[-1]):
                     rows = [r for r in range(at.rows) if segment.exists[r][last]]
@@ -191,31 +242,32 @@ class LineNest:
                         # Never of extent 1: what is read must depend on it, and so stay inside
                         # this loop, which a line without taps does not enter.
                         tap = Variable(f"tap{last}", max(math.prod(k[1:-1]), 2))
-                        number = self.taps.number(inner.variable, last, tap)
-                        sums = self._added(at, lane, rows, self._k(of(plane), number, last), sums)
+                        number = taps.number(inner.variable, last, tap)
+                        at_k = _k(emit.view, of(plane), number, last)
+                        sums = self._added(emit, at, lane, rows, at_k, sums)
                 inner.yield_(*sums)
             outer.yield_(*inner.results)
         positions = [
             (at.row + r) * self.width + v * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
-        store_sums(emit, self.sums, positions, list(outer.results), added)
+        store_sums(emit, place.memory["sums"], positions, list(outer.results), added)
 
     def _added(
-        self, at: OutputTile, lane: Expr, rows: list[int], k: Index, sums: list[LoopValue]
-    ) -> list[LoopValue]:
+        self, emit: Emitter, at: OutputTile, lane: Expr, rows: list[int], k: Index,
+        sums: list[LoopValue],
+    ) -> list[LoopValue]:  # fmt: skip
         """The sums with the products of one tap, which these rows have."""
-        emit = self.emit
+        reader = VectorInPlace(emit)
         columns = [
-            self.vectors.vector(at.batch, n, guards, k, lane, of(0))
-            for n, guards in at.places(lane)
+            reader.vector(at.batch, n, guards, k, lane, of(0)) for n, guards in at.places(lane)
         ]
         totals = list(sums)
         for r in rows:
-            case = self.view.broadcast(at.batch, emit.problem.m(at.row + r), k)
+            case = emit.view.broadcast(at.batch, emit.problem.m(at.row + r), k)
             assert case is not None
             # Its guards hold: they are what the taps are listed by.
-            element = operand_value(emit.evaluator, self.view, Case(case.operand, case.index, ()))
+            element = operand_value(emit.evaluator, emit.view, Case(case.operand, case.index, ()))
             wide = emit.builder.splat(element, emit.lanes)
             for v, vector in enumerate(columns):
                 assert vector is not None
@@ -223,12 +275,12 @@ class LineNest:
                 totals[number] = emit.multiply_add(wide, vector, sums[number])
         return totals
 
-    def _fetch_ahead(self, at: OutputTile, line: Expr, plane: Expr) -> None:
+    def _fetch_ahead(self, emit: Emitter, at: OutputTile, line: Expr, plane: Expr) -> None:
         """Asks for a part of the weights of the next K block while this one is computed, each tile
         for another: at batch 1 all weights come from memory, and only the first tile would wait."""
-        emit, view = self.emit, self.view
+        view, lines, columns = emit.view, self.plan.lines, self.plan.columns
         k = (plane, *(of(0) for _ in view.k[1:]))
-        case = view.vector(at.batch, self.columns.index(at.vector * emit.lanes), k)
+        case = view.vector(at.batch, columns.index(at.vector * emit.lanes), k)
         place = view.place(case) if case is not None else None
         if place is None:
             return
@@ -237,7 +289,7 @@ class LineNest:
         of_plane = math.prod(view.k[1:]) * at.vectors * emit.lanes
         several = emit.problem.depth > K_BLOCK
         ahead = of_plane * (cut(view.k)[1] if several else view.k[0])
-        share = -(-of_plane // per_line // (self.lines.count * self.lines.tiles))
-        tile = emit.problem.m(at.row)[-1] // self.tile.rows * self.lines.count + line
+        share = -(-of_plane // per_line // (lines.count * lines.tiles))
+        tile = emit.problem.m(at.row)[-1] // self.plan.tile.rows * lines.count + line
         for i in range(share):
             emit.evaluator.prefetch(number, linear + ahead + (tile * share + i) * per_line)

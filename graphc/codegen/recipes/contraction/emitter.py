@@ -1,4 +1,4 @@
-"""What every strategy writes loops with: ranges of tiles, indices, the body's outputs.
+"""What stages and leaves write with: elements, sums, the body's outputs.
 
 In: an `EmissionContext` (what the kernel is written with) and a problem. Out: an `Emitter`, which
 holds no more than these and what follows from them.
@@ -13,13 +13,10 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.copier import Copier
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
-from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.recipes.contraction.guarded_sums import GuardedSums
 from graphc.codegen.recipes.contraction.k_blocks import first_addend
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
-from graphc.codegen.recipes.contraction.tiles import TileRun
-from graphc.codegen.recipes.contraction.view import batch_variables
 from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape
@@ -51,25 +48,6 @@ class Emitter:
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), lanes)
         self.guarded = GuardedSums(self.copier, self.view, self.zero)
 
-    # -- the batch ---------------------------------------------------------------------------
-
-    def batch_loops(self, first: int = 0) -> list[Variable]:
-        """The variables of the batch's axes, from the first so many on, that need a loop."""
-        return [v for v in batch_variables(self.view)[first:] if v.extent != 1]
-
-    def over_batch(
-        self, loops: Sequence[Variable], element: Callable[[bool], Extent], note: str
-    ) -> Kernel:
-        """The kernel: `element(split)` for each batch element. Its range is that of the outermost
-        of these loops; where there is none the element is split, and `element(True)` writes the
-        part begin…end of it and gives into how many parts it can be divided."""
-        if not loops:
-            return self.builder.finish(element(True), note)
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="b") as outer:
-            self.addresses.bind(loops[0], outer.variable, self.builder.block)
-            self.nested(loops[1:], "b", lambda: element(False))
-        return self.builder.finish(loops[0].extent, note)
-
     def nested(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
         """`body` inside a loop for each of the variables."""
         if not variables:
@@ -78,39 +56,6 @@ class Emitter:
         with self.builder.loop(0, variables[0].extent, hint=name) as loop:
             self.addresses.bind(variables[0], loop.variable, self.builder.block)
             self.nested(variables[1:], name, body)
-
-    # -- ranges ------------------------------------------------------------------------------
-
-    def range_of(self, done: int, whole: Extent, split: bool) -> tuple[Number, Number]:
-        """Of tiles done…done + whole all, or with `split` those in begin…end, counted from
-        `done`."""
-        if not split:
-            return 0, self.numbers.bound(whole)
-        begin: Number = self.builder.begin
-        end: Number = self.builder.end
-        if done:
-            begin = self.numbers.maximum(self.numbers.sub(begin, done), 0)
-            end = self.numbers.sub(end, done)
-        return self.numbers.bound(begin), self.numbers.bound(self.numbers.minimum(end, whole))
-
-    def run(self, part: TileRun, done: int, split: bool, body: Callable[[Expr, int], None]) -> None:
-        """`body(first vector, vectors)` for the tiles of a run, or, with `split`, for those in
-        begin…end; `done` tiles come before all of them."""
-        begin, end = self.range_of(done + part.number, part.count, split)
-        if part.count == 1 and not split:
-            body(of(part.first), part.vectors)
-            return
-        with self.builder.loop(begin, end, hint="columns") as loop:
-            tile = Variable(f"columns{done + part.number}", part.count)
-            self.addresses.bind(tile, loop.variable, self.builder.block)
-            body(of(tile) * part.vectors + part.first, part.vectors)
-
-    def last(self, number: int | None, body: Callable[[], None]) -> None:
-        """`body`, if tile `number` is among those of this call (None: it is)."""
-        if number is None:
-            return body()
-        with self.builder.loop(*self.range_of(number, 1, True), hint="last"):
-            body()
 
     # -- elements ----------------------------------------------------------------------------
 

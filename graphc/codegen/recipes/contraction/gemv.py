@@ -11,20 +11,40 @@ Each result is the same K blocks of products as in any other strategy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.shuffles import transpose
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import (
+    Axis,
+    Compute,
+    Effect,
+    Fill,
+    Leaf,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+    Stage,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import (
+    BatchNest,
+    batch_loops,
+    column_split,
+)
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
-from graphc.codegen.recipes.contraction.tiles import Columns, Tile, TileRun
+from graphc.codegen.recipes.contraction.sums import Sums
+from graphc.codegen.recipes.contraction.tiles import Columns, Tile
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.contraction.view import operand_value
 from graphc.codegen.target import Target
@@ -33,8 +53,6 @@ from graphc.schedule.access import Index
 
 STREAMS = 8
 """Rows of the matrix that are read side by side."""
-
-Block = Callable[[Expr, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +95,17 @@ class GemvPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        row = Row(emit, self.columns, self.columns.tiles(Tile(1, self.vectors)))
-        parts = sum(run.count for run in row.runs)
-        write = partial(_transposed, row) if self.transposed else Streams(row).write
-
-        def element(split: bool) -> int:
-            write(split and parts > 1)
-            return parts
-
-        return emit.over_batch(emit.batch_loops(), element, self.reason)
+    def nest(self) -> Nest:
+        problem, loops = self.problem, batch_loops(self.problem)
+        columns = column_split(self.columns, Tile(1, self.vectors))
+        row = Row(problem, self.columns)
+        parallel = (columns,) if columns.tiles != 1 else ()
+        if self.transposed:
+            body: tuple[Statement, ...] = (Loop(columns, (Compute(TransposedBlock(row)),)),)
+            stages: tuple[Stage, ...] = ()
+        else:
+            body, stages = _streamed(row, columns)
+        return BatchNest(problem, stages, body, self.reason, parallel=parallel).nest(loops)
 
 
 def _steps(tiling: Tiling) -> tuple[int | None, int | None]:
@@ -101,171 +119,241 @@ def _steps(tiling: Tiling) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of results: its columns, and the blocks of them."""
+    """One row of results, and its columns."""
 
-    emit: Emitter
+    problem: ContractionProblem
     columns: Columns
-    runs: list[TileRun]
 
-    def blocks(self, split: bool, body: Block) -> None:
-        """`body(first vector, vectors)` for all blocks of columns, or those of this call."""
-        for run in self.runs:
-            self.emit.run(run, 0, split, body)
-
-    def broadcast(self, k: Expr) -> LoopValue:
+    def broadcast(self, emit: Emitter, k: Expr) -> LoopValue:
         """An element of the vector, in all lanes."""
-        problem = self.emit.problem
-        return BroadcastInPlace(self.emit).at(problem.batch, problem.m(of(0)), problem.k(k))
+        problem = self.problem
+        return BroadcastInPlace(emit).at(problem.batch, problem.m(of(0)), problem.k(k))
 
-    def element(self, n: Index, k: Expr, guards: tuple[Guard, ...]) -> LoopValue:
+    def element(self, emit: Emitter, n: Index, k: Expr, guards: tuple[Guard, ...]) -> LoopValue:
         """Elements of the matrix."""
-        emit, problem = self.emit, self.emit.problem
+        problem = self.problem
         case = problem.view.vector(problem.batch, n, problem.k(k))
         assert case is not None
         value = operand_value(emit.evaluator, problem.view, case, guards)
         return emit.builder.splat(value, emit.lanes)
 
-    def finish(self, n: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
-        problem = self.emit.problem
-        self.emit.finish(problem.view.out(problem.batch, problem.m(of(0)), n), guards, total)
+    def finish(self, emit: Emitter, n: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
+        problem = self.problem
+        emit.finish(problem.view.out(problem.batch, problem.m(of(0)), n), guards, total)
 
 
 # -- streamed --------------------------------------------------------------------------------------
 
 
-class Streams:
-    """Sums in scratch, to which a few rows of the matrix at a time are added."""
+def _streamed(row: Row, columns: Split) -> tuple[tuple[Statement, ...], tuple[Stage, ...]]:
+    """Sums in scratch, to which a few rows of the matrix at a time are added; of several K blocks
+    those of one, added to totals."""
+    size = row.columns.vectors
+    depth = Axis("k", row.problem.depth, Role.SUM)
+    sums, rows = Sums("sums", ("columns",), size), RowElements(row)
+    k = Split("matrix_rows", depth, STREAMS, Tail.WHOLE_AND_REST, variable="k")
 
-    def __init__(self, row: Row) -> None:
-        emit = row.emit
-        self.row = row
-        self.emit = emit
-        self.depth = emit.problem.depth
-        size = row.columns.vectors * emit.lanes
-        self.sums = emit.scratch("sums", size)
-        """Those of one K block."""
-        self.totals = emit.scratch("totals", size) if self.depth > K_BLOCK else self.sums
+    def over(leaf: Leaf) -> Loop:
+        return Loop(columns, (Compute(leaf),))
 
-    def write(self, split: bool) -> None:
-        emit, row = self.emit, self.row
-        self._clear(self.totals, split)
-        if self.totals is self.sums:
-            self._products(of(0), self.depth, split)
-        else:
-            emit.copier.tiles(
-                self.depth, K_BLOCK, "kblock",
-                lambda i, count: self._k_block(i * K_BLOCK, count, split),
-            )  # fmt: skip
-        filled_in = emit.builder.block
+    products = (Fill(rows), over(StreamedProducts(row, sums)))
+    if depth.extent <= K_BLOCK:
+        results = over(StreamedResults(row, sums))
+        return (over(ClearVectors(sums)), Loop(k, products), Fill(sums), results), (sums, rows)
+    totals = Sums("totals", ("columns",), size)
+    blocks = Split("k_block", depth, K_BLOCK, Tail.WHOLE_AND_REST, variable="kblock")
+    of_block = (
+        over(ClearVectors(sums)), Loop(k, products, within=blocks), Fill(sums),
+        over(AddVectors(sums, totals)),
+    )  # fmt: skip
+    return (
+        over(ClearVectors(totals)), Loop(blocks, of_block), Fill(totals),
+        over(StreamedResults(row, totals)),
+    ), (sums, totals, rows)  # fmt: skip
 
-        def finish(first: Expr, vectors: int) -> None:
-            lane = emit.copier.lane()
-            for v in range(vectors):
-                n, guards = row.columns.place(first + v, lane)
-                at = (first + v) * emit.lanes + lane
-                row.finish(n, guards, emit.evaluator.load(self.totals, at, (), filled_in))
 
-        row.blocks(split, finish)
+def _vectors(emit: Emitter, place: Place) -> Iterator[tuple[Expr, Expr]]:
+    """The numbers of the vectors of a block of columns, and their places in scratch."""
+    columns, lane = place["columns"], emit.copier.lane()
+    for v in range(columns.size):
+        yield columns.first + v, (columns.first + v) * emit.lanes + lane
 
-    def _clear(self, memory: Buffer, split: bool) -> None:
-        emit = self.emit
+
+@dataclass(frozen=True, slots=True)
+class ClearVectors:
+    """The leaf that sets the sums of some columns to zero."""
+
+    sums: Sums
+
+    @property
+    def text(self) -> str:
+        return f"clear {self.sums.name}"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(clears=self.sums.name)
+
+    def write(self, emit: Emitter, place: Place) -> None:
         zero = emit.builder.const(emit.dtype, 0)
+        for _, at in _vectors(emit, place):
+            emit.evaluator.store(place.memory[self.sums.name], at, zero)
 
-        def clear(first: Expr, vectors: int) -> None:
-            lane = emit.copier.lane()
-            for v in range(vectors):
-                emit.evaluator.store(memory, (first + v) * emit.lanes + lane, zero)
 
-        self.row.blocks(split, clear)
+@dataclass(frozen=True, slots=True)
+class AddVectors:
+    """The leaf that adds the sums of a K block to those of all."""
 
-    def _k_block(self, begin: Expr, count: int, split: bool) -> None:
-        """One K block of several: its sums from 0 on, added to the totals."""
-        emit = self.emit
-        self._clear(self.sums, split)
-        self._products(begin, count, split)
-        filled_in = emit.builder.block
+    sums: Sums
+    totals: Sums
 
-        def add(first: Expr, vectors: int) -> None:
-            lane = emit.copier.lane()
-            for v in range(vectors):
-                at = (first + v) * emit.lanes + lane
-                before = emit.evaluator.load(self.totals, at, (), emit.builder.block)
-                block = emit.evaluator.load(self.sums, at, (), filled_in)
-                emit.evaluator.store(self.totals, at, emit.builder.add(before, block))
+    @property
+    def text(self) -> str:
+        return f"add {self.sums.name} to {self.totals.name}"
 
-        self.row.blocks(split, add)
+    @property
+    def effect(self) -> Effect:
+        return Effect(takes=self.sums.name, adds=self.totals.name)
 
-    def _products(self, begin: Expr, count: int, split: bool) -> None:
-        """Adds the products of `count` rows of the matrix, a few at a time."""
-        self.emit.copier.tiles(
-            count, STREAMS, "k", lambda i, some: self._rows(begin + i * STREAMS, some, split)
-        )
+    def write(self, emit: Emitter, place: Place) -> None:
+        sums, totals = (place.memory[each.name] for each in (self.sums, self.totals))
+        for _, at in _vectors(emit, place):
+            before = emit.evaluator.load(totals, at, (), emit.builder.block)
+            block = emit.evaluator.load(sums, at, (), place.filled[self.sums.name])
+            emit.evaluator.store(totals, at, emit.builder.add(before, block))
 
-    def _rows(self, k: Expr, count: int, split: bool) -> None:
-        """Products of rows k…k + count of the matrix, added to the sums of all columns."""
-        emit, row = self.emit, self.row
-        wide = [row.broadcast(k + i) for i in range(count)]
 
-        def block(first: Expr, vectors: int) -> None:
-            lane = emit.copier.lane()
-            for v in range(vectors):
-                n, guards = row.columns.place(first + v, lane)
-                at = (first + v) * emit.lanes + lane
-                total = emit.evaluator.load(self.sums, at, (), emit.builder.block)
-                for i in range(count):
-                    total = emit.multiply_add(wide[i], row.element(n, k + i, guards), total)
-                emit.evaluator.store(self.sums, at, total)
+@dataclass(frozen=True, slots=True)
+class RowElements:
+    """The stage of the vector's elements for some rows of the matrix, each in all lanes."""
 
-        row.blocks(split, block)
+    row: Row
+    name: str = "vector"
+    axes: tuple[str, ...] = ("k",)
+    whole: tuple[str, ...] = ("matrix_rows",)
+
+    @property
+    def text(self) -> str:
+        return f"registers [{STREAMS} elements]"
+
+    def declare(self, emit: Emitter) -> None:
+        return None
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> list[LoopValue]:
+        k = place["matrix_rows"]
+        return [self.row.broadcast(emit, k.first + i) for i in range(k.size)]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedProducts:
+    """The leaf that adds the products of some rows of the matrix to the sums of some columns."""
+
+    row: Row
+    sums: Sums
+
+    @property
+    def text(self) -> str:
+        return "products of rows side by side"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(reads=("vector",), adds=self.sums.name)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        sums, wide = place.memory[self.sums.name], place.filled["vector"]
+        k, columns, lane = place["matrix_rows"], place["columns"], emit.copier.lane()
+        for v in range(columns.size):
+            n, guards = self.row.columns.place(columns.first + v, lane)
+            at = (columns.first + v) * emit.lanes + lane
+            total = emit.evaluator.load(sums, at, (), emit.builder.block)
+            for i in range(k.size):
+                element = self.row.element(emit, n, k.first + i, guards)
+                total = emit.multiply_add(wide[i], element, total)
+            emit.evaluator.store(sums, at, total)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedResults:
+    """The leaf of the body's outputs of some columns."""
+
+    row: Row
+    sums: Sums
+
+    @property
+    def text(self) -> str:
+        return f"results of {self.sums.name}"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(takes=self.sums.name, stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        memory, filled_in = place.memory[self.sums.name], place.filled[self.sums.name]
+        columns, lane = place["columns"], emit.copier.lane()
+        for v in range(columns.size):
+            n, guards = self.row.columns.place(columns.first + v, lane)
+            at = (columns.first + v) * emit.lanes + lane
+            self.row.finish(emit, n, guards, emit.evaluator.load(memory, at, (), filled_in))
 
 
 # -- transposed ------------------------------------------------------------------------------------
 
 
-def _transposed(row: Row, split: bool) -> None:
-    row.blocks(split, lambda first, vectors: _block(row, first, vectors))
+@dataclass(frozen=True, slots=True)
+class TransposedBlock:
+    """The leaf of all products of one block of columns, and their results."""
 
+    row: Row
 
-def _block(row: Row, first: Expr, vectors: int) -> None:
-    """The results of one block of columns."""
-    emit = row.emit
-    builder, zeros, depth = emit.builder, emit.zeros(vectors), emit.problem.depth
+    @property
+    def text(self) -> str:
+        return "products of blocks transposed in registers"
 
-    def k_block(begin: Expr, count: int) -> list[LoopValue]:
-        # Whole cache lines of each row at a time: rows often lie at distances that put them
-        # into one set, where half a line would not stay until its other half is wanted.
-        step = max(CACHE_LINE // emit.dtype.itemsize, emit.lanes)
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("k",), stores=True)
 
-        def lines(tile: Expr, size: int, sums: Sequence[LoopValue]) -> list[LoopValue]:
-            return _products(row, first, begin + tile * step, size, sums)
+    def write(self, emit: Emitter, place: Place) -> None:
+        row, columns = self.row, place["columns"]
+        first, vectors = columns.first, columns.size
+        builder, zeros, depth = emit.builder, emit.zeros(vectors), emit.problem.depth
 
-        return LoopCut(count, step).fold(
-            emit.addresses, f"transposed{count}", zeros, lines, hint="k"
-        )
+        def k_block(begin: Expr, count: int) -> list[LoopValue]:
+            # Whole cache lines of each row at a time: rows often lie at distances that put them
+            # into one set, where half a line would not stay until its other half is wanted.
+            step = max(CACHE_LINE // emit.dtype.itemsize, emit.lanes)
 
-    def add_k_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
-        return list(map(builder.add, totals, k_block(tile * K_BLOCK, size)))
+            def lines(tile: Expr, size: int, sums: Sequence[LoopValue]) -> list[LoopValue]:
+                return _products(emit, row, first, begin + tile * step, size, sums)
 
-    if depth <= K_BLOCK:
-        totals = k_block(of(0), depth)
-    else:
-        totals = LoopCut(depth, K_BLOCK).fold(
-            emit.addresses, "transposed_k_block", zeros, add_k_block, hint="k_block"
-        )
-    lane = emit.copier.lane()
-    for v in range(vectors):
-        n, guards = row.columns.place(first + v, lane)
-        row.finish(n, guards, totals[v])
+            return LoopCut(count, step).fold(
+                emit.addresses, f"transposed{count}", zeros, lines, hint="k"
+            )
+
+        def add_k_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
+            return list(map(builder.add, totals, k_block(tile * K_BLOCK, size)))
+
+        if depth <= K_BLOCK:
+            totals = k_block(of(0), depth)
+        else:
+            totals = LoopCut(depth, K_BLOCK).fold(
+                emit.addresses, "transposed_k_block", zeros, add_k_block, hint="k_block"
+            )
+        lane = emit.copier.lane()
+        for v in range(vectors):
+            n, guards = row.columns.place(first + v, lane)
+            row.finish(emit, n, guards, totals[v])
 
 
 def _products(
-    row: Row, first: Expr, k: Expr, count: int, sums: Sequence[LoopValue]
+    emit: Emitter, row: Row, first: Expr, k: Expr, count: int, sums: Sequence[LoopValue]
 ) -> list[LoopValue]:
     """`count` products more for each column."""
-    emit, lanes = row.emit, row.emit.lanes
-    lane = emit.copier.lane()
+    lanes, lane = emit.lanes, emit.copier.lane()
     starts = range(0, count, lanes)
-    wide = [row.broadcast(k + i) for i in range(count)]
+    wide = [row.broadcast(emit, k + i) for i in range(count)]
     totals = []
     for v, total in enumerate(sums):
         columns = [(first + v) * lanes + r for r in range(lanes)]
@@ -277,7 +365,7 @@ def _products(
                 guards = ((lane, 0, kept),) if kept < lanes else ()
                 n = row.columns.index(column)
                 at = k + start + lane
-                loaded[start].append(row.element(n, at, guards) if exists else emit.zero)
+                loaded[start].append(row.element(emit, n, at, guards) if exists else emit.zero)
         for start in starts:
             vectors = transpose(emit.builder, loaded[start])[: count - start]
             for i, vector in enumerate(vectors):

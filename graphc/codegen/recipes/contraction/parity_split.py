@@ -12,16 +12,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
+from graphc.codegen.nests.nest import (
+    Axis,
+    Clear,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
+from graphc.codegen.recipes.contraction.broadcast_operand import packed_ahead
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
-from graphc.codegen.recipes.contraction.register_tile import TileNest, last_overlaps
+from graphc.codegen.recipes.contraction.register_tile import TileLoops, last_overlaps
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
-from graphc.codegen.recipes.contraction.vector_operand import vector_memory
+from graphc.codegen.recipes.contraction.vector_operand import (
+    HaloStage,
+    column_names,
+    vector_stage,
+)
 from graphc.codegen.recipes.contraction.vector_read import VectorRead, taps_of, vector_read
 from graphc.codegen.recipes.contraction.view import ResidueClass
 from graphc.codegen.target import Target
@@ -63,31 +81,34 @@ class ParitySplitPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        tiling, read = self.tiling, self.read
-        emit = Emitter(context, self.problem, tiling.lanes)
-        loops = emit.batch_loops()
+    @property
+    def lanes(self) -> int:
+        return self.tiling.lanes
+
+    def nest(self) -> Nest:
+        tiling, read, problem = self.tiling, self.read, self.problem
+        loops = batch_loops(problem)
         computed = tuple(c for c in tiling.columns if _has_products(tiling, c.residues))
-        results = ParityResults(emit, tiling.columns, computed)
+        results = ParityResults(problem, tiling.columns, computed)
         packing = tiling.packing
         if packing is not None and len(computed) < 2:
             packing = replace(packing, taps_first=0)
-        overlaps = last_overlaps(emit, tiling.tile, packing)
-        broadcast = broadcast_ahead(emit, packing, loops, overlaps=overlaps)
-        memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
-
-        def element(split: bool) -> int:
-            """A single one is not split."""
-            TileNest(
-                emit, computed, tiling.tile, tiling.unrolled,
-                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
-                broadcast=broadcast, vectors=memory.for_batch_element(), store=results.keep,
-                overlaps=overlaps,
-            ).write(False)  # fmt: skip
-            results.interleave()
-            return 1
-
-        return emit.over_batch(loops, element, self.reason)
+        overlaps = last_overlaps(problem, tiling.tile, packing)
+        broadcast = packed_ahead(problem, packing, loops, overlaps=overlaps)
+        vectors = vector_stage(problem, read, computed, tiling.tile)
+        tiles = TileLoops(
+            problem, computed, tiling.tile, tiling.unrolled,
+            recomputed=read.guarded and problem.dtype.is_float and problem.depth != 0,
+            packed=bool(broadcast), vectors=vectors, overlaps=overlaps, results=results.name,
+        )  # fmt: skip
+        halo = (vectors,) if isinstance(vectors, HaloStage) else ()
+        rows = Split("result_row", Axis("rows", problem.rows, Role.ROWS), 1, Tail.EXACT)
+        outputs = Loop(rows, (Compute(Interleaved(problem, results)),), always=True)
+        return BatchNest(
+            problem, (results, *broadcast, *(() if vectors is None else (vectors,))),
+            (*map(Fill, halo), *tiles.statements(False), Fill(results), outputs),
+            self.reason, once=(*map(Fill, broadcast), *map(Clear, halo)),
+        ).nest(loops)  # fmt: skip
 
 
 def _has_products(tiling: Tiling, residues: ResidueClass) -> bool:
@@ -102,58 +123,104 @@ def _has_products(tiling: Tiling, residues: ResidueClass) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class ParityResults:
-    """The results of all residue classes of a batch element, in scratch: those `computed`."""
+    """The stage of the results of all residue classes of a batch element: those `computed`."""
 
-    def __init__(
-        self, emit: Emitter, columns: tuple[Columns, ...], computed: tuple[Columns, ...]
-    ) -> None:
-        self.emit = emit
-        self.columns = {column.residues.offsets: column for column in columns}
-        self.blocks = max((column.blocks for column in computed), default=1)
+    problem: ContractionProblem
+    classes: tuple[Columns, ...]
+    computed: tuple[Columns, ...]
+    name: str = "results"
+    whole: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("rows", *(name for name, _ in column_names(self.computed)))
+
+    @property
+    def text(self) -> str:
+        return f"{self.problem.dtype} [class][{self.problem.rows} rows][columns]"
+
+    @property
+    def columns(self) -> dict[Shape, Columns]:
+        return {column.residues.offsets: column for column in self.classes}
+
+    def declare(self, emit: Emitter) -> ParityMemory:
+        blocks = max((column.blocks for column in self.computed), default=1)
         starts: dict[Shape, int] = {}
         size = 0
-        for column in computed:
+        for column in self.computed:
             starts[column.residues.offsets] = size
-            size += emit.problem.rows * column.row_count * self.blocks * emit.lanes
-        self.starts = starts
-        self.memory: Buffer = emit.scratch("results", max(size, 1))
+            size += self.problem.rows * column.row_count * blocks * emit.lanes
+        return ParityMemory(emit.scratch(self.name, max(size, 1)), blocks, starts)
 
-    def keep(self, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> OpenBlock:
+        """All results are there."""
+        return emit.builder.block
+
+
+@dataclass(frozen=True, slots=True)
+class ParityMemory:
+    """`starts`: where the results of each class begin; each row has so many `blocks`."""
+
+    memory: Buffer
+    blocks: int
+    starts: dict[Shape, int]
+
+    def keep(self, emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
         """Stores the results of a tile of one class."""
         for r in range(at.rows):
             for v in range(at.vectors):
                 row, block = at.columns.row_and_block(at.vector + v)
-                position = self._position(at.row + r, at.columns, row, block) + lane
-                self.emit.evaluator.store(self.memory, position, totals[r * at.vectors + v])
+                position = self._position(emit, at.row + r, at.columns, row, block) + lane
+                emit.evaluator.store(self.memory, position, totals[r * at.vectors + v])
 
-    def _position(self, m: Expr, columns: Columns, row: Expr, block: Expr) -> Expr:
+    def _position(self, emit: Emitter, m: Expr, columns: Columns, row: Expr, block: Expr) -> Expr:
         start = self.starts[columns.residues.offsets]
         at = (m * columns.row_count + row) * self.blocks + block
-        return at * self.emit.lanes + start
+        return at * emit.lanes + start
 
-    def _result(
-        self, m: Expr, columns: Columns, row: Expr, block: Expr, lane: Expr, filled_in: OpenBlock
-    ) -> LoopValue:
+    def result(
+        self, emit: Emitter, m: Expr, columns: Columns, row: Expr, block: Expr, lane: Expr,
+        filled_in: OpenBlock,
+    ) -> LoopValue:  # fmt: skip
         if columns.residues.offsets not in self.starts:
-            return self.emit.zero
-        at = self._position(m, columns, row, block) + lane
-        return self.emit.evaluator.load(self.memory, at, (), filled_in)
+            return emit.zero
+        at = self._position(emit, m, columns, row, block) + lane
+        return emit.evaluator.load(self.memory, at, (), filled_in)
 
-    def interleave(self) -> None:
-        """The body's outputs for all rows."""
-        emit = self.emit
-        rows = Variable("result_row", max(emit.problem.rows, 1))
-        with emit.builder.loop(0, emit.problem.rows, hint="row") as loop:
-            emit.addresses.bind(rows, loop.variable, emit.builder.block)
-            for columns in self.columns.values():
-                if columns.residues.offsets[-1] == 0:
-                    self._outputs(of(rows), columns)
 
-    def _outputs(self, m: Expr, even: Columns) -> None:
+@dataclass(frozen=True, slots=True)
+class Interleaved:
+    """The leaf of the body's outputs of one row."""
+
+    problem: ContractionProblem
+    results: ParityResults
+
+    @property
+    def text(self) -> str:
+        return "interleave even and odd columns"
+
+    @property
+    def effect(self) -> Effect:
+        names = (name for name, _ in column_names(self.results.computed))
+        return Effect(covers=tuple(names), takes=self.results.name, stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        columns = self.results.columns
+        for even in columns.values():
+            if even.residues.offsets[-1] == 0:
+                odd = columns[(*even.residues.offsets[:-1], 1)]
+                self._outputs(emit, place.memory["results"], place["result_row"].first, even, odd)
+
+    def _outputs(
+        self, emit: Emitter, memory: ParityMemory, m: Expr, even: Columns, odd: Columns
+    ) -> None:
         """The outputs of one row for the coordinates of a class and of its odd neighbour."""
-        emit, lanes, residues = self.emit, self.emit.lanes, even.residues
-        odd = self.columns[(*residues.offsets[:-1], 1)]
+        lanes, residues = emit.lanes, even.residues
         extents = tuple(residues.extents[axis] for axis in even.row_axes)
 
         def row(r: Expr) -> None:
@@ -167,24 +234,27 @@ class ParityResults:
             def pair(block: Expr, count: int) -> None:
                 lane = emit.copier.lane()
                 a, b = (
-                    self._result(m, columns, r, block, lane, filled_in) for columns in (even, odd)
+                    memory.result(emit, m, columns, r, block, lane, filled_in)
+                    for columns in (even, odd)
                 )
                 for half in range(2 if count > lanes else 1):
-                    vector = self._interleaved(a, b, half)
+                    vector = _interleaved(emit, a, b, half)
                     w = block * (2 * lanes) + half * lanes + lane
                     kept = min(count - half * lanes, lanes)
                     guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
-                    index = emit.view.out(emit.problem.batch, emit.problem.m(m), (*outer, w))
+                    problem = self.problem
+                    index = emit.view.out(problem.batch, problem.m(m), (*outer, w))
                     emit.finish(index, guards, vector)
 
             emit.copier.tiles(emit.view.n[-1], 2 * lanes, "pair", pair)
 
         emit.copier.loop(math.prod(extents), "r", row)
 
-    def _interleaved(self, a: LoopValue, b: LoopValue, half: int) -> LoopValue:
-        lanes = self.emit.lanes
-        if lanes == 1:
-            return b if half else a
-        first = half * lanes // 2
-        order = [first + i // 2 + (lanes if i % 2 else 0) for i in range(lanes)]
-        return self.emit.builder.shuffle(a, b, order)
+
+def _interleaved(emit: Emitter, a: LoopValue, b: LoopValue, half: int) -> LoopValue:
+    lanes = emit.lanes
+    if lanes == 1:
+        return b if half else a
+    first = half * lanes // 2
+    order = [first + i // 2 + (lanes if i % 2 else 0) for i in range(lanes)]
+    return emit.builder.shuffle(a, b, order)

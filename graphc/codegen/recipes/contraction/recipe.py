@@ -9,23 +9,30 @@ from __future__ import annotations
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
-from graphc.codegen.recipes.contraction.emitter import EmissionContext
+from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import choose
+from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 
 
 def lower_contract(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one contraction and its epilogue."""
-    builder, lanes = LoopBuilder(name), lanes_for(body, target)
+    lanes = lanes_for(body, target)
     problem = next(problems(body, lanes))
     if not problem.has_results:
+        builder = LoopBuilder(name)
         declare_buffers(builder, body)
         return builder.finish(1, f"{problem.name}: no results")
-    plan = choose(body, lanes, target)
-    body = plan.problem.view.body
+    return plan_kernel(name, choose(body, lanes, target), lanes)
+
+
+def plan_kernel(name: str, plan: StrategyPlan, lanes: int) -> Kernel:
+    """The kernel of a plan; `lanes`: those of a full vector."""
+    builder, body = LoopBuilder(name), plan.problem.view.body
     inputs, outputs = declare_buffers(builder, body)
     evaluator = Evaluator(builder, body, inputs, lanes)
-    return plan.lower(EmissionContext(builder, evaluator, outputs))
+    context = EmissionContext(builder, evaluator, outputs)
+    return write_nest(plan.nest(), Emitter(context, plan.problem, plan.lanes))

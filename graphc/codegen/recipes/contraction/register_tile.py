@@ -13,31 +13,49 @@ tiles of a batch element.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Role,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.nest import Place as NestPlace
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import column_split
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
     BroadcastPacking,
     KRun,
+    broadcast_of,
 )
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import Accumulate, KLoops
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tile_results import store_tile
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Place, Tile
-from graphc.codegen.recipes.contraction.vector_operand import ForBatchElement, VectorOperand
-from graphc.ir.dims import Extent, always_le, fixed
+from graphc.codegen.recipes.contraction.vector_operand import (
+    PanelPerTile,
+    VectorOperand,
+    VectorStage,
+    column_names,
+    vectors_of,
+)
+from graphc.ir.dims import always_le
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 RECOMPUTED = 50
 """Rows from which one may be computed twice, so that the last tile is as high as the others."""
-StoreTile = Callable[[OutputTile, Expr, list[LoopValue]], None]
-"""Keeps the results of a tile, by vectors of these lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,112 +113,147 @@ def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopVa
     store_tile(emit.builder, emit.addresses, shape, place, lane, sums, emit.finish)
 
 
-def last_overlaps(emit: Emitter, tile: Tile, packing: BroadcastPacking | None = None) -> bool:
+def last_overlaps(
+    problem: ContractionProblem, tile: Tile, packing: BroadcastPacking | None = None
+) -> bool:
     """Whether the last tile of rows may begin where it is whole: a few rows are then computed
     twice, to the same bits, and the code of a lower tile, often half of a kernel, is not there.
     Not where results are stored that were computed from more than the operands: an output may lie
     in the memory of an input, which a row computed before has changed."""
-    rows = emit.problem.rows
+    rows = problem.rows
     if not isinstance(rows, int) or (packing is not None and packing.group != 1):
         return False
-    cut = LoopCut(rows, tile.rows)
-    return cut.whole != 0 and cut.rest != 0 and (tile.rows - cut.rest) * RECOMPUTED <= rows
+    whole, rest = divmod(rows, tile.rows)
+    return whole != 0 and rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
 
 
 @dataclass(frozen=True, slots=True)
-class TileNest:
-    """All tiles of one batch element: tiles of columns outside, tiles of rows, k inside.
-    `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again.
-    `overlaps`: see `last_overlaps`; a copy of the broadcast operand has the last tile so too."""
+class TileLeaf:
+    """The leaf that adds all products of a tile's rows with its columns, and stores the results.
+    `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again. `results`:
+    the sums, by name, that it keeps them in; None: it stores the body's outputs."""
 
-    emit: Emitter
-    columns: tuple[Columns, ...]
+    problem: ContractionProblem
+    columns: Columns
+    column_name: str
     tile: Tile
     unrolled: int
     recomputed: bool
-    broadcast: BroadcastOperand
-    vectors: ForBatchElement
-    store: StoreTile
-    overlaps: bool = False
+    packed: bool
+    """Whether a stage has the broadcast operand."""
+    vectors: VectorStage | None
+    overwrites: bool
+    results: str | None = None
 
     @property
-    def _rows(self) -> LoopCut:
-        return LoopCut(self.emit.problem.rows, self.tile.rows)
+    def text(self) -> str:
+        tile, lanes = self.tile, self.columns.lanes
+        return f"register tile {tile.rows}x{tile.vectors}x{lanes}"
 
-    def write(self, split: bool) -> Extent:
-        """What is split are tiles of columns, or, where there is one, of rows."""
-        runs = [columns.tiles(self.tile) for columns in self.columns]
-        count = sum(run.count for each in runs for run in each)
-        row_tiles = self._rows.tiles
-        by_rows = split and count == 1 and not always_le(row_tiles, 1)
-        split = split and count > 1
-        done = 0
-        for columns, each in zip(self.columns, runs, strict=True):
-            for run in each:
-                self.emit.run(run, done, split, partial(self._columns, columns, by_rows))
-            done += sum(run.count for run in each)
-        return row_tiles if by_rows else count
+    @property
+    def effect(self) -> Effect:
+        copies = ["broadcast"] if self.packed else []
+        copies += [self.vectors.name] if self.vectors is not None else []
+        return Effect(
+            covers=("k",), reads=tuple(copies), adds=self.results, stores=self.results is None,
+            tails=OF_NUMBERS | {Tail.CLAMPED, Tail.SHIFTED},
+            overwrites=self.overwrites,
+        )  # fmt: skip
 
-    def _columns(self, columns: Columns, by_rows: bool, first: Expr, vectors: int) -> None:
-        """One tile of columns, all rows; or tiles begin…end of them."""
-        emit, height = self.emit, self.tile.rows
-        at = OutputTile(emit.problem.batch, of(0), height, columns, first, vectors)
-        registers = RegisterTile(emit, self.broadcast, self.vectors.for_columns(at))
-
-        def tile(number: Expr, rest: Extent | None) -> None:
-            here = replace(at, row=number * height)
-            if rest is None or isinstance(rest, int):
-                self._tile(registers, replace(here, rows=rest or height), number)
-            else:
-                self._cut_tile(registers, here, number, rest)
-
-        if self.overlaps and not by_rows:
-            return self._overlapping(registers, at)
-        part = (emit.builder.begin, emit.builder.end) if by_rows else None
-        self._rows.each(emit.addresses, "tile_row", tile, part)
-
-    def _overlapping(self, registers: RegisterTile, at: OutputTile) -> None:
-        """All tiles of rows by the same code: the last one begins in the one before."""
-        b, rows, height = self.emit.builder, self.emit.problem.rows, self.tile.rows
-        tiles = fixed(self._rows.tiles)
-        with b.loop(0, tiles, hint="tile") as loop:
-            number = Variable("tile_row", tiles)
-            self.emit.addresses.bind(number, loop.variable, b.block)
-            n = self.emit.numbers
-            first = n.minimum(n.mul(loop.variable, height), rows - height)
-            row = Variable("tile_first", rows - height + 1)
-            self.emit.addresses.bind(row, n.value(first), b.block)
-            self._tile(registers, replace(at, row=of(row)), of(number))
-
-    def _tile(self, registers: RegisterTile, at: OutputTile, number: Expr) -> None:
-        lane = self.emit.tile_lane()
-        totals = registers.k_loops(at, lane, number, self.unrolled).total()
+    def write(self, emit: Emitter, place: NestPlace) -> None:
+        rows, vectors = place["rows"], place[self.column_name]
+        at = OutputTile(
+            self.problem.batch, rows.first, rows.size, self.columns, vectors.first, vectors.size
+        )
+        reader = vectors_of(emit, self.vectors, self.columns, place)
+        registers = RegisterTile(emit, broadcast_of(emit, place), reader)
+        lane = emit.tile_lane()
+        if rows.rest is not None:
+            self._cut_tile(registers, at, rows.number, lane)
+            return
+        totals = registers.k_loops(at, lane, rows.number, self.unrolled).total()
         if self.recomputed:
-            totals = self.emit.guarded.tile(at, totals)
-        self.store(at, lane, totals)
+            totals = emit.guarded.tile(at, totals)
+        if self.results is None:
+            store_results(emit, at, lane, totals)
+        else:
+            place.memory[self.results].keep(emit, at, lane, totals)
 
-    def _cut_tile(
-        self, registers: RegisterTile, at: OutputTile, number: Expr, rest: Extent
-    ) -> None:
-        """A tile that has only `rest` rows, known at run time: the others are computed from the
-        last one there is, and are not stored."""
-        b, lane = self.emit.builder, self.emit.tile_lane()
-        rows = self.emit.problem.rows
+    def _cut_tile(self, registers: RegisterTile, at: OutputTile, number: Expr, lane: Expr) -> None:
+        """A tile of which only the rows that there are, as is known at run time, are stored: the
+        others are computed from the last one."""
+        emit, b = registers.emit, registers.emit.builder
+        rows = self.problem.rows
         first, last = b.size(at.row.constant), b.size(rows - 1)
         numbers = [b.add(first, b.const(DType.i64, r)) for r in range(at.rows)]
-        clamped = [self._bound(b.minimum(number, last)) for number in numbers]
+        clamped = [_bound(emit, b.minimum(number, last)) for number in numbers]
         inside = replace(at, clamped=tuple(clamped))
         totals = registers.k_loops(inside, lane, number, self.unrolled).total()
         for r, row in enumerate(numbers):
             with b.if_(b.compare("lt", row, b.size(rows))) as branch:
                 with branch.then():
-                    one = replace(at, row=self._bound(row), rows=1)
-                    self.store(one, lane, totals[r * at.vectors : (r + 1) * at.vectors])
+                    one = replace(at, row=_bound(emit, row), rows=1)
+                    store_results(emit, one, lane, totals[r * at.vectors : (r + 1) * at.vectors])
                 with branch.otherwise():
                     pass
 
-    def _bound(self, row: LoopValue) -> Expr:
-        """A row's number, as known in the block at hand."""
-        variable = Variable(f"row{row.name}", self.emit.problem.rows)
-        self.emit.addresses.bind(variable, row, self.emit.builder.block)
-        return of(variable)
+
+def _bound(emit: Emitter, row: LoopValue) -> Expr:
+    """A row's number, as known in the block at hand."""
+    variable = Variable(f"row{row.name}", emit.problem.rows)
+    emit.addresses.bind(variable, row, emit.builder.block)
+    return of(variable)
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoops:
+    """All tiles of one element of the batch: tiles of columns outside, tiles of rows inside.
+    `overlaps`: see `last_overlaps`. `results`: as in `TileLeaf`."""
+
+    problem: ContractionProblem
+    columns: tuple[Columns, ...]
+    tile: Tile
+    unrolled: int
+    recomputed: bool
+    packed: bool
+    vectors: VectorStage | None
+    overlaps: bool = False
+    results: str | None = None
+
+    def splits(self) -> list[Split]:
+        """The tiles of columns of each residue class."""
+        return [
+            column_split(columns, self.tile, name, f"{name}_" if name != "columns" else name)
+            for name, columns in column_names(self.columns)
+        ]
+
+    def rows(self, parallel: bool) -> Split:
+        axis = Axis("rows", self.problem.rows, Role.ROWS)
+        tail = Tail.SHIFTED if self.overlaps and not parallel else Tail.CLAMPED
+        return Split("rows", axis, self.tile.rows, tail, variable="tile_row")
+
+    def parallel(self, loops: Sequence[Variable]) -> tuple[Split, ...]:
+        """What threads divide where there are no such loops over the batch: tiles of columns, or,
+        where there is one, of rows."""
+        if loops:
+            return ()
+        splits, rows = self.splits(), self.rows(True)
+        if sum(split.tiles for split in splits) != 1:
+            return tuple(splits)
+        return () if always_le(rows.tiles, 1) else (rows,)
+
+    def statements(self, by_rows: bool) -> tuple[Statement, ...]:
+        rows = self.rows(by_rows)
+        return tuple(
+            self._columns(columns, split, rows)
+            for columns, split in zip(self.columns, self.splits(), strict=True)
+        )
+
+    def _columns(self, columns: Columns, split: Split, rows: Split) -> Loop:
+        leaf = TileLeaf(
+            self.problem, columns, split.name, self.tile, self.unrolled, self.recomputed,
+            self.packed, self.vectors, overwrites=self.overlaps, results=self.results,
+        )  # fmt: skip
+        tiles = Loop(rows, (Compute(leaf),), always=rows.tail is Tail.SHIFTED)
+        panel = (Fill(self.vectors),) if isinstance(self.vectors, PanelPerTile) else ()
+        return Loop(split, (*panel, tiles))

@@ -12,15 +12,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, each
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.view import operand_value
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, is_symbolic
+from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
@@ -62,10 +76,22 @@ class SizedPlan:
                  products=cost),
         )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        nest = SizedNest(emit, self.rows)
-        return emit.over_batch(emit.batch_loops(), nest.batch_element, self.reason)
+    def nest(self) -> Nest:
+        problem, n = self.problem, self.problem.view.n
+        columns = Split(
+            "columns", Axis("columns", n[-1] if n else 1, Role.COLUMNS), self.lanes, Tail.MASKED
+        )
+        rows = Split("rows", Axis("rows", problem.rows, Role.ROWS), self.rows, Tail.ONE_BY_ONE)
+        leaf = SizedLeaf(problem, self.rows, len(n) - 1)
+        body: tuple[Statement, ...] = (Loop(rows, (Compute(leaf),)),)
+        for axis in reversed(range(len(n) - 1)):
+            split = each(f"n{axis}", Variable(f"n{axis}", n[axis]), Role.COLUMNS)
+            body = (Loop(split, body, always=n[axis] != 1),)
+        lanes = Lanes(self.lanes)
+        return BatchNest(
+            problem, (lanes,), (Loop(columns, (Fill(lanes), *body)),), self.reason,
+            parallel=(columns,),
+        ).nest(batch_loops(problem))  # fmt: skip
 
 
 def _is_read_by_vectors(problem: ContractionProblem) -> bool:
@@ -80,58 +106,71 @@ def _is_read_by_vectors(problem: ContractionProblem) -> bool:
     return linear is not None and linear.coefficient(n[-1]) == 1
 
 
-class SizedNest:
-    """Coordinates of n but the last outside, vectors along that, tiles of rows, k."""
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The stage of a vector's columns: their lanes, and the guard of those that are there."""
 
-    def __init__(self, emit: Emitter, rows: int) -> None:
-        self.emit = emit
-        self.problem, self.view = emit.problem, emit.view
-        self.outer = [Variable(f"n{axis}", dim) for axis, dim in enumerate(emit.view.n[:-1])]
-        self.columns = LoopCut(emit.view.n[-1] if emit.view.n else 1, emit.lanes)
-        self.rows = LoopCut(emit.problem.rows, rows)
+    lanes: int
+    name: str = "lanes"
+    axes: tuple[str, ...] = ("columns",)
+    whole: tuple[str, ...] = ("columns",)
 
-    def batch_element(self, split: bool) -> Extent:
-        """What is split are vectors of columns."""
-        emit = self.emit
-        part = (emit.builder.begin, emit.builder.end) if split else None
+    @property
+    def text(self) -> str:
+        return f"registers [{self.lanes} lanes]"
 
-        def vector(number: Expr, rest: Extent | None) -> None:
-            lane = emit.copier.lane()
-            at = number * emit.lanes + lane
-            guards: tuple[Guard, ...] = () if rest is None else ((lane, 0, rest),)
-            n = (*(of(v) for v in self.outer), at) if self.view.n else ()
-            loops = [variable for variable in self.outer if variable.extent != 1]
-            emit.nested(loops, "n", lambda: self._all_rows(n, guards))
+    def declare(self, emit: Emitter) -> None:
+        return None
 
-        self.columns.each(emit.addresses, "columns_vector", vector, part)
-        return self.columns.tiles
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
 
-    def _all_rows(self, n: Index, guards: tuple[Guard, ...]) -> None:
-        height = self.rows.size
+    def fill(self, emit: Emitter, place: Place) -> tuple[Expr, tuple[Guard, ...]]:
+        columns, lane = place["columns"], emit.copier.lane()
+        guards: tuple[Guard, ...] = ()
+        if columns.rest is not None:
+            guards = ((lane, 0, columns.rest),)
+        return columns.first + lane, guards
 
-        def tile(number: Expr, rest: Extent | None) -> None:
-            first = number * height
-            if rest is None or isinstance(rest, int):
-                self._tile([first + r for r in range(rest or height)], n, guards)
-            else:
-                self.emit.copier.loop(rest, "row", lambda r: self._tile([first + r], n, guards))
 
-        self.rows.each(self.emit.addresses, "rows_tile", tile)
+@dataclass(frozen=True, slots=True)
+class SizedLeaf:
+    """The leaf of some rows and one vector of columns, along the last coordinate of n; `outer`: how
+    many others there are."""
 
-    def _tile(self, rows: list[Expr], n: Index, guards: tuple[Guard, ...]) -> None:
+    problem: ContractionProblem
+    rows: int
+    outer: int
+
+    @property
+    def text(self) -> str:
+        return f"guarded tile {self.rows}x1x{self.problem.lanes}"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(
+            covers=("k",), reads=("lanes",), stores=True,
+            tails=OF_NUMBERS | {Tail.MASKED, Tail.ONE_BY_ONE},
+        )  # fmt: skip
+
+    def write(self, emit: Emitter, place: Place) -> None:
         """The results of some rows for one vector of columns."""
-        emit, view, batch = self.emit, self.view, self.problem.batch
-        places = [self.problem.m(row) for row in rows]
-        body = self._products(places, n, guards)
+        view, problem = self.problem.view, self.problem
+        at, guards = place.filled["lanes"]
+        outer = (place[f"n{axis}"].first for axis in range(self.outer))
+        n = (*outer, at) if view.n else ()
+        rows = [place["rows"].first + r for r in range(place["rows"].size)]
+        places = [problem.m(row) for row in rows]
+        body = self._products(emit, places, n, guards)
         k = KLoops(emit.builder, emit.evaluator, view.k, len(view.k), body, emit.zeros(len(rows)))
         for m, total in zip(places, k.total(), strict=True):
-            emit.finish(view.out(batch, m, n), guards, total)
+            emit.finish(view.out(problem.batch, m, n), guards, total)
 
     def _products(
-        self, rows: list[Index], n: Index, guards: tuple[Guard, ...]
+        self, emit: Emitter, rows: list[Index], n: Index, guards: tuple[Guard, ...]
     ) -> Callable[[Index, list[LoopValue]], list[LoopValue]]:
         """What adds the products at an index of k, each where its guards hold."""
-        emit, view, batch = self.emit, self.view, self.problem.batch
+        view, batch = self.problem.view, self.problem.batch
 
         def added(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             vector = view.vector(batch, n, k)

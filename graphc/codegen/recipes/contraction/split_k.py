@@ -10,32 +10,45 @@ any other strategy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Clear,
+    Compute,
+    Effect,
+    Fill,
+    Leaf,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Span,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import (
+    BatchNest,
+    batch_loops,
+    column_split,
+)
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
-from graphc.codegen.recipes.contraction.halo import (
-    Group,
-    HaloBuffer,
-    HaloPlan,
-    group_end,
-    group_members,
-)
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.halo import HaloPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile
+from graphc.codegen.recipes.contraction.sums import Sums
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
-from graphc.codegen.recipes.contraction.vector_operand import VectorHalo
+from graphc.codegen.recipes.contraction.vector_operand import FilledGroup, GroupHalos, VectorHalo
 from graphc.codegen.recipes.contraction.vector_read import column_read, halo_of, halo_read
-from graphc.codegen.recipes.contraction.view import group_variable
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed, is_symbolic
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import unflatten
 
 ROW_TILES, BLOCKS = 8, 4
@@ -92,11 +105,40 @@ class SplitKPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.lanes)
-        loops = emit.batch_loops()
-        nest = SplitKNest(emit, self)
-        return emit.over_batch(loops, nest.batch_element, self.reason)
+    def nest(self) -> Nest:
+        """Groups of the first axis of k outside, then blocks of rows, columns, rows."""
+        problem, tile, k = self.problem, self.tile, self.problem.view.k
+        row = Axis("rows", problem.rows, Role.ROWS)
+        rows = Split("rows", row, tile.rows, Tail.WHOLE_AND_REST, variable="tile")
+        block = max(min(ROW_TILES, fixed(rows.whole) // BLOCKS), 1)
+        blocks = Split("row_blocks", rows, block, Tail.APART, variable="row_block")
+        groups = Split("group", Axis("k", k[0], Role.SUM), self.group, Tail.BOUNDED)
+        columns = column_split(self.columns, tile)
+        one_group = groups.tiles == 1
+        kept = block * tile.rows if one_group else problem.rows
+        names = ("rows", "columns")
+        sums = Sums("sums", names, kept * self.columns.vectors, ("row_blocks",) * one_group)
+        split = None if one_group else groups.name
+        halo = GroupHalos(problem, (self.halo,), ("columns", "k"), split, self.group)
+        part = GroupPart(self, sums, one_group)
+
+        def each_row(leaf: Leaf) -> Loop:
+            return Loop(rows, (Compute(leaf),), within=blocks)
+
+        products = Loop(columns, (each_row(GroupProducts(part)),))
+        check = (each_row(GroupCheck(part)),) if self.recomputed and not one_group else ()
+        outputs = (*check, Fill(sums), each_row(GroupResults(part)))
+        if one_group:
+            body: tuple[Statement, ...] = (Fill(halo), Loop(blocks, (products, *outputs)))
+        else:
+            body = (
+                Loop(blocks, (each_row(GroupClear(part)),)),
+                Loop(groups, (Fill(halo), Loop(blocks, (products,)))),
+                Loop(blocks, outputs),
+            )
+        return BatchNest(
+            problem, (sums, halo), body, self.reason, once=(Clear(halo),), parallel=(blocks,)
+        ).nest(batch_loops(problem))
 
 
 def wants_groups(tiling: Tiling) -> bool:
@@ -107,161 +149,151 @@ def wants_groups(tiling: Tiling) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RowRange:
-    """A block of tiles of rows: the first tile, how many there are, at most how many, and the rows
-    in each."""
+class GroupPart:
+    """What the leaves have in common: where the sums of a tile lie."""
 
-    first: Expr
-    count: Number
-    size: int
-    rows: int
+    plan: SplitKPlan
+    sums: Sums
+    one_group: bool
+
+    @property
+    def width(self) -> int:
+        return self.plan.columns.vectors * self.plan.lanes
+
+    def kept(self, rows: Span) -> Expr:
+        """The row of scratch that holds a tile's first row: of all rows, or of those of a block."""
+        if not self.one_group:
+            return rows.first
+        assert rows.inside is not None
+        return rows.inside * self.plan.tile.rows
 
 
-class SplitKNest:
-    """Groups of the first axis of k outside, then rows, columns inside. Makes the scratch."""
+@dataclass(frozen=True, slots=True)
+class GroupClear:
+    """The leaf that sets the sums of a tile of rows to zero."""
 
-    def __init__(self, emit: Emitter, plan: SplitKPlan) -> None:
-        self.emit = emit
-        self.plan = plan
-        self.rows = emit.problem.rows
-        self.tile = plan.tile
-        self.columns = plan.columns
-        self.groups = group_variable(emit.view, plan.group)
-        self.width = self.columns.vectors * emit.lanes
-        self.row_tiles = LoopCut(self.rows, self.tile.rows)
-        whole = fixed(self.row_tiles.whole)
-        self.block = max(min(ROW_TILES, whole // BLOCKS), 1)
-        self.row_blocks = LoopCut(whole, self.block)
-        self.one_group = self.groups.extent == 1
-        kept_rows = self.block * self.tile.rows if self.one_group else self.rows
-        self.sums = emit.scratch("sums", kept_rows * self.width)
-        self.halo = HaloBuffer(emit.copier, emit.view, plan.halo)
-        self.halo.clear()
+    part: GroupPart
 
-    def batch_element(self, split: bool) -> int:
-        """What is split are blocks of rows."""
-        emit = self.emit
-        count = fixed(self.row_blocks.tiles) + bool(self.row_tiles.rest)
-        if self.one_group:
-            registers = self._registers(None)
-            self._row_blocks(split, lambda rows: self._products_of(registers, rows, None))
-            return count
-        self._row_blocks(split, self._clear)
-        with emit.builder.loop(0, self.groups.extent, hint="group") as loop:
-            emit.addresses.bind(self.groups, loop.variable, emit.builder.block)
-            size = self.plan.group
-            registers = self._registers(group_members(emit, self.groups, loop.variable, size))
-            first = emit.numbers.mul(loop.variable, size)
-            group = first, group_end(emit, first, size)
-            self._row_blocks(split, lambda rows: self._products_of(registers, rows, group))
-        self._row_blocks(split, self._outputs)
-        return count
+    @property
+    def text(self) -> str:
+        return "clear sums"
 
-    def _registers(self, members: Group | None) -> RegisterTile:
-        """The register tile, from the halo buffer as it is filled here."""
-        shares = self.tile.rows == 1
-        vectors = VectorHalo(self.emit, self.halo.fill(group=members), self.columns, shares, {})
-        return RegisterTile(self.emit, BroadcastInPlace(self.emit), vectors)
+    @property
+    def effect(self) -> Effect:
+        return Effect(clears="sums", covers=("columns",))
 
-    def _row_blocks(self, split: bool, body: Callable[[RowRange], None]) -> None:
-        """`body` for all blocks of tiles of rows, or those of this call. The last block of whole
-        tiles goes through the loop as the others do: a body is all of the products, too much code
-        to write it twice."""
-        emit, cut = self.emit, self.row_blocks
-        blocks = fixed(cut.tiles)
-        begin, end = emit.range_of(0, blocks, split)
-        if blocks:
-            with emit.builder.loop(begin, end, hint="rows") as loop:
-                block = Variable("row_block", blocks)
-                emit.addresses.bind(block, loop.variable, emit.builder.block)
-                count = cut.present(emit.addresses, of(block))
-                body(RowRange(of(block) * self.block, count, self.block, self.tile.rows))
-        if self.row_tiles.rest:
-            last = RowRange(of(fixed(self.row_tiles.whole)), 1, 1, fixed(self.row_tiles.rest))
-            emit.last(blocks if split else None, lambda: body(last))
-
-    def _tiles(self, rows: RowRange, body: Callable[[Expr, Expr], None]) -> None:
-        """`body(first row, first row in the block)` for each tile of a block."""
-        emit = self.emit
-        with emit.builder.loop(0, rows.count, hint="tile") as loop:
-            tile = Variable(f"tile{rows.size}", rows.size)
-            emit.addresses.bind(tile, loop.variable, emit.builder.block)
-            body((rows.first + of(tile)) * self.tile.rows, of(tile) * self.tile.rows)
-
-    def _kept(self, row: Expr, inside: Expr) -> Expr:
-        """The row of scratch that holds a row's sums: of all rows, or of those of a block."""
-        return inside if self.one_group else row
-
-    def _clear(self, rows: RowRange) -> None:
-        vectors = rows.rows * self.columns.vectors
-        self._tiles(
-            rows,
-            lambda row, inside: self.emit.clear(
-                self.sums,
-                vectors,
-                lambda at: row * self.width + at * self.emit.lanes,
-                self.emit.first_addend() if self.emit.problem.has_sizes else None,
-            ),
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, part = place["rows"], self.part
+        emit.clear(
+            place.memory["sums"],
+            rows.size * part.plan.columns.vectors,
+            lambda at: rows.first * part.width + at * emit.lanes,
+            emit.first_addend() if emit.problem.has_sizes else None,
         )
 
-    def _products_of(
-        self, registers: RegisterTile, rows: RowRange, group: tuple[Number, Number] | None
-    ) -> None:
-        """Adds the products of one group to a block of rows, all columns; of the only group (None),
-        also computes the outputs."""
-        emit = self.emit
 
-        def against(vector: Expr, vectors: int) -> None:
-            def tile(row: Expr, inside: Expr) -> None:
-                batch = emit.problem.batch
-                at = OutputTile(batch, row, rows.rows, self.columns, vector, vectors)
-                self._group_tile(registers, at, inside, group)
+@dataclass(frozen=True, slots=True)
+class GroupProducts:
+    """The leaf that adds the products of a group to the sums of a tile; of the only group those of
+    all of k."""
 
-            self._tiles(rows, tile)
+    part: GroupPart
 
-        for run in self.columns.tiles(self.tile):
-            emit.run(run, 0, False, against)
-        if group is None:
-            self._outputs(rows)
+    @property
+    def text(self) -> str:
+        tile = self.part.plan.tile
+        return f"register tile {tile.rows}x{tile.vectors}x{self.part.plan.lanes}"
 
-    def _group_tile(
-        self, registers: RegisterTile, at: OutputTile, inside: Expr,
-        group: tuple[Number, Number] | None,
-    ) -> None:  # fmt: skip
-        """Adds the products of a group to the sums of a tile; with no group, of all of k."""
-        emit = self.emit
-        lane = emit.tile_lane()
-        loops = registers.k_loops(at, lane, of(0), self.plan.unrolled)
+    @property
+    def effect(self) -> Effect:
+        covers = ("k",) if self.part.one_group else ()
+        return Effect(
+            covers=covers, reads=("halo",), adds="sums",
+            tails=OF_NUMBERS | {Tail.APART, Tail.BOUNDED},
+        )  # fmt: skip
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, vectors, part, plan = place["rows"], place["columns"], self.part, self.part.plan
+        group: FilledGroup = place.filled["halo"]
+        (halo,) = group.halos
+        reader = VectorHalo(emit, halo, plan.columns, plan.tile.rows == 1, group.loaded)
+        registers = RegisterTile(emit, BroadcastInPlace(emit), reader)
+        at = OutputTile(
+            plan.problem.batch, rows.first, rows.size, plan.columns, vectors.first, vectors.size
+        )
+        lane, sums = emit.tile_lane(), place.memory["sums"]
+        loops = registers.k_loops(at, lane, of(0), plan.unrolled)
         positions = [
-            (self._kept(at.row, inside) + r) * self.width + (at.vector + v) * emit.lanes + lane
+            (part.kept(rows) + r) * part.width + (at.vector + v) * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
-        if group is None:
+        if group.bounds is None:
             totals = loops.total()
-            if self.plan.recomputed:
+            if plan.recomputed:
                 totals = emit.guarded.tile(at, totals)
         else:
             block = emit.builder.block
-            start = [emit.evaluator.load(self.sums, p, (), block) for p in positions]
-            totals = loops.added_to(start, *group)
+            start = [emit.evaluator.load(sums, p, (), block) for p in positions]
+            totals = loops.added_to(start, *group.bounds)
         for position, total in zip(positions, totals, strict=True):
-            emit.evaluator.store(self.sums, position, total)
+            emit.evaluator.store(sums, position, total)
 
-    # -- outputs -----------------------------------------------------------------------------
 
-    def _outputs(self, rows: RowRange) -> None:
-        """The body's outputs for a block of rows, by vectors along the op's own order of n."""
-        emit, lanes, shape = self.emit, self.emit.lanes, self.emit.view.n
-        if not self.one_group and self.plan.recomputed:
-            self._tiles(rows, lambda row, inside: self._check(row, rows.rows))
-        filled_in = emit.builder.block
+@dataclass(frozen=True, slots=True)
+class GroupCheck:
+    """The leaf that recomputes sums that are not finite, products skipped where guarded."""
+
+    part: GroupPart
+
+    @property
+    def text(self) -> str:
+        return "sums with NaN again"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("columns", "k"), checks="sums")
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, plan, sums = place["rows"], self.part.plan, place.memory["sums"]
+
+        def one(r: Expr, vector: Expr) -> None:
+            at = OutputTile(emit.problem.batch, rows.first + r, 1, plan.columns, vector, 1)
+            position = at.row * self.part.width + vector * emit.lanes + emit.tile_lane()
+            total = emit.evaluator.load(sums, position, (), emit.builder.block)
+            (total,) = emit.guarded.tile(at, [total])
+            emit.evaluator.store(sums, position, total)
+
+        vectors = plan.columns.vectors
+        emit.copier.loop(
+            rows.size, "r", lambda r: emit.copier.loop(vectors, "v", lambda v: one(r, v))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResults:
+    """The leaf of the body's outputs of a tile of rows, by vectors along the op's own order of
+    n."""
+
+    part: GroupPart
+
+    @property
+    def text(self) -> str:
+        return "results of sums, in the order of memory"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("columns",), takes="sums", stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, kept = place["rows"], self.part.kept(place["rows"])
+        lanes, shape, filled_in = emit.lanes, emit.view.n, place.filled["sums"]
 
         def vector(row: Expr, kept: Expr, first: Expr, count: int) -> None:
             lane = emit.copier.lane()
             n = unflatten(first + lane, shape)
             guards = ((lane, 0, count),) if count < lanes else ()
-            at = kept * self.width + self.columns.position(n)
-            total = emit.evaluator.load(self.sums, at, guards, filled_in)
+            at = kept * self.part.width + self.part.plan.columns.position(n)
+            total = emit.evaluator.load(place.memory["sums"], at, guards, filled_in)
             index = emit.view.out(emit.problem.batch, emit.problem.m(row), n)
             emit.finish(index, guards, emit.builder.splat(total, lanes))
 
@@ -278,23 +310,4 @@ class SplitKNest:
                 lambda block, count: vectors(row, kept, block * step, count),
             )  # fmt: skip
 
-        self._tiles(
-            rows,
-            lambda row, inside: emit.copier.loop(
-                rows.rows, "r", lambda r: one(row + r, self._kept(row + r, inside + r))
-            ),
-        )
-
-    def _check(self, row: Expr, rows: int) -> None:
-        """Recomputes tiles of partial sums that are not finite, products skipped where guarded."""
-        emit = self.emit
-
-        def one(r: Expr, vector: Expr) -> None:
-            at = OutputTile(emit.problem.batch, row + r, 1, self.columns, vector, 1)
-            position = at.row * self.width + vector * emit.lanes + emit.tile_lane()
-            total = emit.evaluator.load(self.sums, position, (), emit.builder.block)
-            (total,) = emit.guarded.tile(at, [total])
-            emit.evaluator.store(self.sums, position, total)
-
-        vectors = self.columns.vectors
-        emit.copier.loop(rows, "r", lambda r: emit.copier.loop(vectors, "v", lambda v: one(r, v)))
+        emit.copier.loop(rows.size, "r", lambda r: one(rows.first + r, kept + r))

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Protocol
 
-from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
-from graphc.codegen.recipes.contraction.emitter import EmissionContext
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
@@ -43,8 +42,12 @@ class StrategyPlan(Protocol):
     def reason(self) -> str:
         """The first line of the kernel: strategy, cut, cost."""
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        """Writes the kernel. The problem has results."""
+    @property
+    def lanes(self) -> int:
+        """Those of the vectors that its nest computes with."""
+
+    def nest(self) -> Nest:
+        """The kernel as a value. The problem has results."""
 
 
 class Strategy(Protocol):

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.nests.nest import Axis, Loop, Place, Role, Split, Statement
+from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.ir.dims import always_le
-from graphc.ir.types import DType
+from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 Entry = Callable[[Expr, Expr], tuple[tuple[Expr, ...], tuple[Guard, ...]]]
@@ -47,48 +49,77 @@ class TapList:
         return of(variable)
 
 
-def list_taps(emit: Emitter, positions: int, taps: int, size: int, entry: Entry) -> TapList:
-    """Writes the loops that list the taps of all positions, one position after the other."""
-    builder, addresses = emit.builder, emit.addresses
-    # One more: an entry is written first, and counted if its tap exists.
-    listed = builder.scratch("listed", DType.i64, size * (positions * taps + 1))
-    starts = builder.scratch("starts", DType.i64, positions + 1)
-    zero, more = emit.numbers.value(0), emit.numbers.value(size)
-    with builder.loop(0, positions, carried=[zero], hint="position") as outer:
-        position = Variable("listed_position", positions)
-        addresses.bind(position, outer.variable, builder.block)
-        builder.store(starts, outer.variable, outer.carried[0])
-        with builder.loop(0, taps, carried=outer.carried, hint="tap") as inner:
-            tap = Variable("listed_tap", taps)
-            addresses.bind(tap, inner.variable, builder.block)
-            numbers, guards = entry(of(position), of(tap))
-            (at,) = inner.carried
-            for number, value in enumerate(numbers):
-                builder.store(listed, builder.index(number, at), addresses.scalar(value))
-            held, _ = addresses.mask(guards)
-            inner.yield_(builder.add(at, builder.select(held, more, zero)))
-        outer.yield_(*inner.results)
-    builder.store(starts, positions, outer.results[0])
-    return TapList(emit, listed, starts, size)
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The stage that lists the taps of all positions, one position after the other, each as `size`
+    numbers."""
+
+    positions: int
+    taps: int
+    size: int
+    entry: Entry
+    name: str = "taps"
+    axes: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return f"i64 [{self.positions} positions][taps that exist][{self.size}]"
+
+    def declare(self, emit: Emitter) -> TapList:
+        # One more: an entry is written first, and counted if its tap exists.
+        size = self.size * (self.positions * self.taps + 1)
+        listed = emit.builder.scratch("listed", DType.i64, size)
+        starts = emit.builder.scratch("starts", DType.i64, self.positions + 1)
+        return TapList(emit, listed, starts, self.size)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> TapList:
+        builder, addresses = emit.builder, emit.addresses
+        taps: TapList = place.memory[self.name]
+        listed, starts = taps.listed, taps.starts
+        zero, more = emit.numbers.value(0), emit.numbers.value(self.size)
+        with builder.loop(0, self.positions, carried=[zero], hint="position") as outer:
+            position = Variable("listed_position", self.positions)
+            addresses.bind(position, outer.variable, builder.block)
+            builder.store(starts, outer.variable, outer.carried[0])
+            with builder.loop(0, self.taps, carried=outer.carried, hint="tap") as inner:
+                tap = Variable("listed_tap", self.taps)
+                addresses.bind(tap, inner.variable, builder.block)
+                numbers, guards = self.entry(of(position), of(tap))
+                (at,) = inner.carried
+                for number, value in enumerate(numbers):
+                    builder.store(listed, builder.index(number, at), addresses.scalar(value))
+                held, _ = addresses.mask(guards)
+                inner.yield_(builder.add(at, builder.select(held, more, zero)))
+            outer.yield_(*inner.results)
+        builder.store(starts, self.positions, outer.results[0])
+        return taps
 
 
-def over_k_blocks(
-    emit: Emitter, sums: Buffer, vectors: int, body: Callable[[Number, Number, bool], None]
-) -> None:
-    """`body(begin, end, added)` for the indices of k's first axis, those of one K block at a time:
-    their sums are to be stored, or, where there are several K blocks, to be `added` to what the
-    first so many vectors of scratch hold, which are zeros at first."""
-    k, builder = emit.view.k, emit.builder
+def in_k_blocks(
+    k: Shape, clear: tuple[Statement, ...], body: tuple[Statement, ...]
+) -> tuple[Statement, ...]:
+    """`body` for the indices of k's first axis, those of one K block at a time; where there are
+    several, behind what clears the sums that it adds to."""
     axis, step = cut(k)
     assert axis == 0, "the taps of one plane are part of one K block"
     if always_le(math.prod(k), K_BLOCK):
-        body(0, builder.numbers.bound(k[0]), False)
-        return
-    start = emit.first_addend() if emit.problem.has_sizes else None
-    emit.clear(sums, vectors, lambda at: at * emit.lanes, start)
-    with builder.loop(0, k[0], step, hint="k_block") as loop:
-        behind = emit.numbers.add(loop.variable, step)
-        body(loop.variable, emit.numbers.minimum(behind, k[0]), True)
+        return body
+    planes = Split("k", Axis("k", k[0], Role.SUM), step, Tail.STEPPED)
+    return (*clear, Loop(planes, body))
+
+
+def planes_of(emit: Emitter, place: Place) -> tuple[tuple[Number, Number], bool]:
+    """The indices of k's first axis at a place, and whether their products are added to sums that
+    are there, or are all."""
+    if "k" not in place.spans:
+        return (0, emit.numbers.bound(emit.view.k[0])), False
+    bounds = place["k"].bounds
+    assert bounds is not None
+    return bounds, True
 
 
 def store_sums(

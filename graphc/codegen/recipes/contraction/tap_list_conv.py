@@ -14,20 +14,40 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.loop_cut import LoopCut
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
-from graphc.codegen.recipes.contraction.tap_list import list_taps, over_k_blocks, store_sums
+from graphc.codegen.recipes.contraction.sums import Sums
+from graphc.codegen.recipes.contraction.tap_list import (
+    TapList,
+    Taps,
+    in_k_blocks,
+    planes_of,
+    store_sums,
+)
 from graphc.codegen.recipes.contraction.tiles import Tile, choose_tile, vector_registers
-from graphc.codegen.recipes.contraction.transposed_epilogue import transposed_epilogue
+from graphc.codegen.recipes.contraction.transposed_epilogue import Transposed, TransposedEpilogue
 from graphc.codegen.recipes.contraction.view import operand_value
 from graphc.codegen.recipes.contraction.windows import (
     Windows,
@@ -35,9 +55,9 @@ from graphc.codegen.recipes.contraction.windows import (
     index_of,
     windows_of,
 )
-from graphc.codegen.recipes.typical import at_least
+from graphc.codegen.recipes.typical import at_least, at_most
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, ceil_div, fixed, is_symbolic
+from graphc.ir.dims import always_le, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -71,12 +91,42 @@ class TapListConvPlan:
             if plan is not None:
                 yield plan
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        emit = Emitter(context, self.problem, self.problem.lanes)
-        nest = TapNest(emit, self)
+    def nest(self) -> Nest:
+        """Groups of channels outside, then parts of what runs along vectors, blocks of rows, K
+        blocks, positions, listed taps."""
+        problem, tile, k = self.problem, self.tile, self.problem.view.k
+        planes = Planes(self)
+        row = Axis("rows", problem.rows, Role.ROWS)
+        rows = Split("rows", row, tile.rows, Tail.WHOLE_AND_REST, variable="row_block")
+        axis = Axis("along", self.windows.extent, Role.COLUMNS)
+        tail = Tail.by(axis.extent, Tail.EXACT, Tail.BOUNDED)
+        parts = Split("along", axis, planes.width, tail, variable="part")
+        position = Axis("positions", planes.positions, Role.COLUMNS)
+        positions = Split("positions", position, 1, Tail.EXACT, variable="position")
+        one_part = parts.tiles == 1
+        copy, results = PartCopy(planes, one_part), ("rows", "along", "positions")
+        whole = ("rows",) if one_part else ("rows", "along")
+        sums = Sums("sums", results, tile.rows * planes.positions * tile.vectors, whole)
+        transposed = Transposed(planes.along, planes.positions, results, whole)
+        taps = Taps(planes.positions, math.prod(k[1:]), 2, planes.entry)
+        products = Loop(positions, (Compute(TapTile(planes, one_part)),), always=True)
+        of_rows = in_k_blocks(k, (Compute(TapClear(planes, one_part)),), (products,))
+        of_part: tuple[Statement, ...] = (
+            Fill(copy),
+            Loop(rows, (*of_rows, Fill(sums), Compute(TapResults(planes, one_part)))),
+        )
+        if not one_part:
+            of_part = (Loop(parts, of_part, fused=rows),)
         # Without the images, where these run along vectors.
-        loops = emit.batch_loops(0 if self.windows.by_column else 1)
-        return emit.over_batch(loops, nest.batch_element, self.reason)
+        loops = batch_loops(problem, 0 if self.windows.by_column else 1)
+        return BatchNest(
+            problem, (copy, sums, transposed, taps), of_part, self.reason, once=(Fill(taps),),
+            parallel=(rows if one_part else parts,), fused=None if one_part else rows,
+        ).nest(loops)  # fmt: skip
+
+    @property
+    def lanes(self) -> int:
+        return self.problem.lanes
 
 
 def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapListConvPlan | None:
@@ -123,7 +173,51 @@ def _divisors(count: int) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Planes:
+    """What the leaves have in common: the operand's copy [first of k, place, what runs along
+    vectors], and sums [row, position, what runs along vectors]."""
+
+    plan: TapListConvPlan
+
+    @property
+    def width(self) -> int:
+        """What runs along vectors, a tile's vectors at a time."""
+        return self.plan.tile.vectors * self.plan.lanes
+
+    @property
+    def along(self) -> int:
+        """A single part may be less than these."""
+        return at_most(self.plan.windows.extent, self.width)
+
+    @property
+    def positions(self) -> int:
+        return math.prod(self.plan.windows.positions)
+
+    @property
+    def places(self) -> int:
+        return math.prod(self.plan.windows.size)
+
+    def entry(self, position: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
+        """Where the operand's element of a tap lies in its copy, and the number of the tap."""
+        view, windows = self.plan.problem.view, self.plan.windows
+        zeros = (of(0),) * len(view.batch)
+        batch, n = windows.index(zeros, of(0), position)
+        case = view.vector(batch, n, self.k(of(0), tap))
+        assert case is not None
+        coordinates = [case.index[axis] for axis in windows.places]
+        place: Expr = flatten(coordinates, windows.size)
+        return (place * self.width, tap), tuple(case.guards)
+
+    def k(self, first: Expr, tap: Expr) -> Index:
+        return (first, *unflatten(tap, self.plan.problem.view.k[1:]))
+
+    def index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
+        """The coordinates of the batch and of n."""
+        return self.plan.windows.index(self.plan.problem.batch, along, position)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledPart:
     """What runs along vectors from `first` on: a tile's vectors of it, copied in some block."""
 
     first: Expr
@@ -132,177 +226,167 @@ class Part:
     """How many there are, where that is known only at run time."""
 
 
-class TapNest:
-    """Groups of channels outside, then parts of what runs along vectors, blocks of rows, K blocks,
-    positions, taps. Makes the scratch and lists the taps."""
+@dataclass(frozen=True, slots=True)
+class PartCopy:
+    """The stage of the operand's copy: of what runs along vectors a part, or all."""
 
-    def __init__(self, emit: Emitter, plan: TapListConvPlan) -> None:
-        windows = plan.windows
-        self.emit = emit
-        self.view = emit.view
-        self.windows = windows
-        self.tile = plan.tile
-        self.rows = emit.problem.rows
-        # What runs along vectors, a tile's vectors at a time; a single part may be less than these.
-        self.width = plan.tile.vectors * emit.lanes
-        self.parts = ceil_div(windows.extent, self.width)
-        self.along = self.width
-        if isinstance(windows.extent, int):
-            self.along = min(windows.extent, self.width)
-            assert self.parts == 1 or windows.extent % self.width == 0
-        self.positions = math.prod(windows.positions)
-        self.places = math.prod(windows.size)
-        self.copy = emit.scratch("copy", at_least(self.view.k[0] * self.places * self.width, 1))
-        self.sums = emit.scratch("sums", self.tile.rows * self.positions * self.width)
-        self.epilogue = transposed_epilogue(emit, self.along, self.positions)
-        taps = math.prod(self.view.k[1:])
-        self.taps = list_taps(emit, self.positions, taps, 2, self._entry)
+    planes: Planes
+    one_part: bool
+    name: str = "copy"
 
-    def _index(self, along: Expr, position: Expr) -> tuple[Index, Index]:
-        """The coordinates of the batch and of n."""
-        return self.windows.index(self.emit.problem.batch, along, position)
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return ("along", "k")
 
-    # -- what is read from where -------------------------------------------------------------
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return () if self.one_part else ("along",)
 
-    def _entry(self, position: Expr, tap: Expr) -> tuple[tuple[Expr, ...], tuple[Guard, ...]]:
-        """Where the operand's element of a tap lies in its copy, and the number of the tap."""
-        view = self.view
-        zeros = (of(0),) * len(view.batch)
-        batch, n = self.windows.index(zeros, of(0), position)
-        case = view.vector(batch, n, self._k_at(of(0), tap))
-        assert case is not None
-        coordinates = [case.index[axis] for axis in self.windows.places]
-        place: Expr = flatten(coordinates, self.windows.size)
-        return (place * self.width, tap), tuple(case.guards)
+    @property
+    def text(self) -> str:
+        planes = self.planes
+        return f"{planes.plan.problem.dtype} [k][{planes.places} places][{planes.width} along]"
 
-    def _k_at(self, first: Expr, tap: Expr) -> Index:
-        return (first, *unflatten(tap, self.view.k[1:]))
+    def declare(self, emit: Emitter) -> Buffer:
+        size = emit.view.k[0] * self.planes.places * self.planes.width
+        return emit.scratch(self.name, at_least(size, 1))
 
-    def _copy_operand(self, first: Expr) -> None:
-        """The operand as [first of k, place, what runs along vectors], of the latter a part."""
-        emit, windows, view = self.emit, self.windows, self.view
-        if self.width != self.along:
-            emit.clear(self.copy, self.copy.size // emit.lanes, lambda at: at * emit.lanes)
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> FilledPart:
+        first = of(0) if self.one_part else place["along"].first
+        memory: Buffer = place.memory[self.name]
+        planes, windows, view = self.planes, self.planes.plan.windows, emit.view
+        if planes.width != planes.along:
+            emit.clear(memory, memory.size // emit.lanes, lambda at: at * emit.lanes)
 
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:
-                there = self._existing(first + along)
+                there = self._existing(emit, first + along)
                 at = dict(enumerate(index_of(view, windows, there, number)))
                 at |= zip(windows.places, unflatten(place, windows.size), strict=True)
                 index = tuple(at[axis] for axis in range(len(at)))
                 return operand_value(emit.evaluator, view, Case(windows.operand, index), guards)
 
             def position(place: Expr, along: Expr) -> Expr:
-                at: Expr = (number * self.places + place) * self.width + along
+                at: Expr = (number * planes.places + place) * planes.width + along
                 return at
 
-            emit.copier.transposed(self.places, self.along, read, position, self.copy)
+            emit.copier.transposed(planes.places, planes.along, read, position, memory)
 
         emit.copier.loop(view.k[0], "plane", plane)
+        return FilledPart(first, emit.builder.block, self._count(emit, first))
 
-    def _existing(self, along: Expr) -> Expr:
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether the last part may have fewer than others."""
+        extent = self.planes.plan.windows.extent
+        return Tail.by(extent, Tail.EXACT, Tail.BOUNDED) is Tail.BOUNDED
+
+    def _count(self, emit: Emitter, first: Expr) -> Number | None:
+        if not self._is_bounded:
+            return None
+        extent = emit.numbers.value(self.planes.plan.windows.extent)  # ahead of what follows
+        left = emit.numbers.sub(extent, emit.addresses.scalar(first))
+        return emit.numbers.minimum(left, self.planes.width)
+
+    def _existing(self, emit: Emitter, along: Expr) -> Expr:
         """A position along vectors, or the last there is: lanes behind it are copies of it."""
-        extent, builder, addresses = self.windows.extent, self.emit.builder, self.emit.addresses
-        if isinstance(extent, int):
+        if not self._is_bounded:
             return along
+        extent, builder, addresses = self.planes.plan.windows.extent, emit.builder, emit.addresses
         number = builder.minimum(addresses.scalar(along), builder.size(extent - 1))
         variable = Variable(f"existing{number.name}", extent)
         addresses.bind(variable, number, builder.block)
         return of(variable)
 
-    # -- blocks of rows ----------------------------------------------------------------------
 
-    def batch_element(self, split: bool) -> Extent:
-        """All results of one group of channels. What is split are the blocks of rows of all
-        parts."""
-        emit, builder = self.emit, self.emit.builder
-        blocks = LoopCut(self.rows, self.tile.rows).tiles
-        count = self.parts * blocks
-        if self.parts == 1:
-            self._part(of(0), (builder.begin, builder.end) if split else None)
-            return count
-        size = emit.numbers.value(blocks)
-        begin, end = emit.range_of(0, count, split)
-        first, last = emit.numbers.value(begin), emit.numbers.value(end)
-        behind = builder.add(last, emit.numbers.value(blocks - 1))
-        with builder.loop(
-            builder.op("div", first, size), builder.op("div", behind, size), hint="part"
-        ) as loop:
-            part = Variable("part", self.parts)
-            emit.addresses.bind(part, loop.variable, builder.block)
-            done = builder.mul(loop.variable, size)
-            zero = emit.numbers.value(0)
-            begin = emit.numbers.maximum(emit.numbers.sub(first, done), zero)
-            end = emit.numbers.minimum(emit.numbers.sub(last, done), size)
-            self._part(of(part) * self.width, (begin, end))
-        return count
+@dataclass(frozen=True, slots=True)
+class TapClear:
+    """The leaf that sets the sums of a block of rows to zero."""
 
-    def _part(self, along: Expr, blocks: tuple[Number, Number] | None) -> None:
-        """All blocks of rows, or these, of the part that starts at `along`."""
-        emit, builder = self.emit, self.emit.builder
-        self._copy_operand(along)
-        count = None
-        if not isinstance(self.windows.extent, int):
-            extent = emit.numbers.value(self.windows.extent)  # it stands ahead of what follows
-            left = emit.numbers.sub(extent, emit.addresses.scalar(along))
-            count = emit.numbers.minimum(left, self.width)
-        part = Part(along, builder.block, count)
+    planes: Planes
+    one_part: bool
 
-        def rows(block: Expr, rest: Extent | None) -> None:
-            height = self.tile.rows
-            self._rows(part, block * height, height if rest is None else fixed(rest))
+    @property
+    def text(self) -> str:
+        return "clear sums"
 
-        LoopCut(self.rows, self.tile.rows).each(emit.addresses, "rows_block", rows, blocks)
+    @property
+    def effect(self) -> Effect:
+        covers = ("positions", "along") if self.one_part else ("positions",)
+        return Effect(covers=covers, clears="sums", tails=OF_NUMBERS | {Tail.BOUNDED})
 
-    def _rows(self, part: Part, first_row: Expr, rows: int) -> None:
-        """All results of a block of rows."""
-        vectors = rows * self.positions * self.tile.vectors
-        k_block = partial(self._k_block, part, first_row, rows)
-        over_k_blocks(self.emit, self.sums, vectors, k_block)
-        self.emit.copier.loop(rows, "r", lambda r: self._outputs(part, first_row, r))
+    def write(self, emit: Emitter, place: Place) -> None:
+        vectors = place["rows"].size * self.planes.positions * self.planes.plan.tile.vectors
+        start = emit.first_addend() if emit.problem.has_sizes else None
+        emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, start)
 
-    def _k_block(
-        self, part: Part, first_row: Expr, rows: int, begin: Number, end: Number, added: bool
-    ) -> None:
-        """The products of planes begin…end for all positions, in place of the sums in scratch or
-        `added` to them."""
-        emit, builder = self.emit, self.emit.builder
-        lanes, vectors = emit.lanes, self.tile.vectors
-        with builder.loop(0, self.positions, hint="position") as loop:
-            at = Variable("position", self.positions)
-            emit.addresses.bind(at, loop.variable, builder.block)
-            taps = self.taps.bounds(loop.variable)
-            zeros = emit.zeros(rows * vectors)
-            with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
-                plane = Variable("plane", self.view.k[0])
-                emit.addresses.bind(plane, outer.variable, builder.block)
-                with builder.loop(*taps, 2, carried=outer.carried, hint="tap") as inner:
-                    sums = list(inner.carried)
-                    inner.yield_(*self._tap(part, first_row, of(plane), inner.variable, sums))
-                outer.yield_(*inner.results)
-            lane = emit.copier.lane()
-            positions = [
-                (of(at) + r * self.positions) * self.width + v * lanes + lane
-                for r in range(rows) for v in range(vectors)
-            ]  # fmt: skip
-            store_sums(emit, self.sums, positions, list(outer.results), added)
+
+@dataclass(frozen=True, slots=True)
+class TapTile:
+    """The leaf of a block of rows at one position: the products of some planes, in place of the
+    sums in scratch or added to them."""
+
+    planes: Planes
+    one_part: bool
+
+    @property
+    def text(self) -> str:
+        tile = self.planes.plan.tile
+        return f"register tile {tile.rows}x{tile.vectors}x{self.planes.plan.lanes} of listed taps"
+
+    @property
+    def effect(self) -> Effect:
+        blocks = in_k_blocks(self.planes.plan.problem.view.k, (), ())
+        covers = (("along",) if self.one_part else ()) + (() if blocks else ("k",))
+        return Effect(
+            covers=covers, reads=("taps", "copy"), adds="sums",
+            tails=OF_NUMBERS | {Tail.BOUNDED, Tail.STEPPED},
+        )  # fmt: skip
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        part: FilledPart = place.filled["copy"]
+        rows, at, taps = place["rows"], place["positions"].first, place.filled["taps"]
+        (begin, end), added = planes_of(emit, place)
+        builder, tile, width = emit.builder, self.planes.plan.tile, self.planes.width
+        first_tap, behind = taps.bounds(emit.addresses.scalar(at))
+        zeros = emit.zeros(rows.size * tile.vectors)
+        with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
+            plane = Variable("plane", emit.view.k[0])
+            emit.addresses.bind(plane, outer.variable, builder.block)
+            with builder.loop(first_tap, behind, 2, carried=outer.carried, hint="tap") as inner:
+                sums, entry = list(inner.carried), inner.variable
+                memory = place.memory["copy"]
+                inner.yield_(
+                    *self._tap(emit, memory, taps, part, rows.first, of(plane), entry, sums)
+                )
+            outer.yield_(*inner.results)
+        lane = emit.copier.lane()
+        positions = [
+            (at + r * self.planes.positions) * width + v * emit.lanes + lane
+            for r in range(rows.size) for v in range(tile.vectors)
+        ]  # fmt: skip
+        store_sums(emit, place.memory["sums"], positions, list(outer.results), added)
 
     def _tap(
-        self, part: Part, first_row: Expr, plane: Expr, entry: LoopValue, sums: list[LoopValue]
-    ) -> list[LoopValue]:
+        self, emit: Emitter, copy: Buffer, taps: TapList, part: FilledPart, first_row: Expr,
+        plane: Expr, entry: LoopValue, sums: list[LoopValue],
+    ) -> list[LoopValue]:  # fmt: skip
         """Adds the products of one listed tap."""
-        emit, view, lanes = self.emit, self.view, self.emit.lanes
-        place = self.taps.number(entry, 0, Variable("place", self.places * self.width))
-        tap = self.taps.number(entry, 1, Variable("tap", math.prod(view.k[1:])))
+        planes, view, lanes = self.planes, emit.view, emit.lanes
+        place = taps.number(entry, 0, Variable("place", planes.places * planes.width))
+        tap = taps.number(entry, 1, Variable("tap", math.prod(view.k[1:])))
         lane = emit.copier.lane()
         columns = []
-        for v in range(self.tile.vectors):
-            at = plane * (self.places * self.width) + place + v * lanes + lane
-            columns.append(emit.evaluator.load(self.copy, at, (), part.filled_in))
+        for v in range(planes.plan.tile.vectors):
+            at = plane * (planes.places * planes.width) + place + v * lanes + lane
+            columns.append(emit.evaluator.load(copy, at, (), part.filled_in))
         totals = list(sums)
-        batch, _ = self._index(of(0), of(0))
+        batch, _ = planes.index(of(0), of(0))
         for r in range(len(sums) // len(columns)):
-            case = view.broadcast(batch, emit.problem.m(first_row + r), self._k_at(plane, tap))
+            case = view.broadcast(batch, emit.problem.m(first_row + r), planes.k(plane, tap))
             assert case is not None
             wide = emit.builder.splat(operand_value(emit.evaluator, view, case), lanes)
             for v, vector in enumerate(columns):
@@ -310,20 +394,40 @@ class TapNest:
                 totals[number] = emit.multiply_add(wide, vector, sums[number])
         return totals
 
-    # -- outputs -----------------------------------------------------------------------------
 
-    def _outputs(self, part: Part, first_row: Expr, r: Expr) -> None:
-        """The body's outputs for one row, by vectors along positions; in a weight gradient along
-        channels and positions, which lie behind one another."""
-        windows, view = self.windows, self.view
+@dataclass(frozen=True, slots=True)
+class TapResults:
+    """The leaf of the body's outputs of a block of rows, by vectors along positions; in a weight
+    gradient along channels and positions, which lie behind one another."""
+
+    planes: Planes
+    one_part: bool
+
+    @property
+    def text(self) -> str:
+        return "results of sums, transposed"
+
+    @property
+    def effect(self) -> Effect:
+        covers = ("positions", "along") if self.one_part else ("positions",)
+        return Effect(covers=covers, takes="sums", stores=True, tails=OF_NUMBERS | {Tail.BOUNDED})
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        rows, part = place["rows"], place.filled["copy"]
+        emit.copier.loop(rows.size, "r", lambda r: self._row(emit, place, part, rows.first, r))
+
+    def _row(self, emit: Emitter, place: Place, part: FilledPart, first_row: Expr, r: Expr) -> None:
+        planes, windows, view = self.planes, self.planes.plan.windows, emit.view
+        epilogue: TransposedEpilogue = place.memory["transposed"]
 
         def index(along: Expr, position: Expr) -> Index:
-            batch, n = self._index(part.first + along, position)
+            batch, n = planes.index(part.first + along, position)
             if windows.by_column:
-                n = unflatten(part.first * self.positions + position, view.n)
-            return view.out(batch, self.emit.problem.m(first_row + r), n)
+                n = unflatten(part.first * planes.positions + position, view.n)
+            return view.out(batch, emit.problem.m(first_row + r), n)
 
-        self.epilogue.store(
-            self.sums, lambda position: (r * self.positions + position) * self.width, self.along,
+        epilogue.store(
+            place.memory["sums"],
+            lambda position: (r * planes.positions + position) * planes.width, planes.along,
             index, joined=windows.by_column, count=part.count,
         )  # fmt: skip

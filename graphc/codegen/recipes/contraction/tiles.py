@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.nests.tails import Run
 from graphc.codegen.recipes.contraction.view import ResidueClass
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, flatten, of
@@ -69,16 +70,6 @@ Place = tuple[Index, tuple[Guard, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class TileRun:
-    """A run of `count` tiles of so many `vectors`: their first vector, the first's number."""
-
-    first: int
-    number: int
-    count: int
-    vectors: int
-
-
-@dataclass(frozen=True, slots=True)
 class Columns:
     """The n coordinates of one residue class as vectors: `lane_axes` run along vectors, slowest
     first; the others are rows of vectors. Every row ends in a masked vector where lanes
@@ -116,7 +107,7 @@ class Columns:
         """One row of whole vectors."""
         return self.row_count == 1 and self.lanes_used % self.lanes == 0
 
-    def tiles(self, tile: Tile) -> list[TileRun]:
+    def tiles(self, tile: Tile) -> list[Run]:
         """The vectors as tiles, runs of equal ones. What is left over joins the last whole tile and
         is halved with it where alone it would keep too few sums under way. A single row's masked
         vector stands in a run of one, so that no other tile needs a mask."""
@@ -129,14 +120,14 @@ class Columns:
             whole -= 1
             rest += tile.vectors
             sizes = [rest - rest // 2, rest // 2]
-        parts = [TileRun(0, 0, whole, tile.vectors)] if whole else []
+        parts = [Run(0, 0, whole, tile.vectors)] if whole else []
         first = whole * tile.vectors
         for number, size in enumerate(sizes, whole):
             last = parts[-1] if parts else None
-            if last is not None and last.vectors == size and self.is_plain:
+            if last is not None and last.size == size and self.is_plain:
                 parts[-1] = replace(last, count=last.count + 1)  # no code of its own
             else:
-                parts.append(TileRun(first, number, 1, size))
+                parts.append(Run(number, first, 1, size))
             first += size
         return parts
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.nests.nest import Place
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index
@@ -60,6 +61,27 @@ class TransposedEpilogue:
         emit.copier.loop(runs, "run", one, count)
 
 
-def transposed_epilogue(emit: Emitter, along: int, positions: int) -> TransposedEpilogue:
-    """For at most so many that run along vectors."""
-    return TransposedEpilogue(emit, positions, emit.scratch("transposed", along * positions))
+@dataclass(frozen=True, slots=True)
+class Transposed:
+    """The stage of a block's sums in the order of memory, of at most `along` that run along
+    vectors. Its readers fill it."""
+
+    along: int
+    positions: int
+    axes: tuple[str, ...]
+    whole: tuple[str, ...]
+    name: str = "transposed"
+
+    @property
+    def text(self) -> str:
+        return f"sums [{self.along}][{self.positions} positions]"
+
+    def declare(self, emit: Emitter) -> TransposedEpilogue:
+        memory = emit.scratch(self.name, self.along * self.positions)
+        return TransposedEpilogue(emit, self.positions, memory)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError

@@ -9,24 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
-from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_ahead
+from graphc.codegen.nests.nest import Clear, Fill, Nest
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
+from graphc.codegen.recipes.contraction.broadcast_operand import packed_ahead
 from graphc.codegen.recipes.contraction.costs import note
-from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
-from graphc.codegen.recipes.contraction.register_tile import (
-    TileNest,
-    last_overlaps,
-    store_results,
-)
+from graphc.codegen.recipes.contraction.register_tile import TileLoops, last_overlaps
 from graphc.codegen.recipes.contraction.split_k import wants_groups
 from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
-from graphc.codegen.recipes.contraction.vector_operand import vector_memory
+from graphc.codegen.recipes.contraction.vector_operand import HaloStage, vector_stage
 from graphc.codegen.recipes.contraction.vector_read import VectorRead, column_read, halo_read
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +54,26 @@ class UnblockedPlan:
                 ),
             )  # fmt: skip
 
-    def lower(self, context: EmissionContext) -> Kernel:
-        tiling, read = self.tiling, self.read
-        emit = Emitter(context, self.problem, tiling.lanes)
-        loops = emit.batch_loops()
-        broadcast = broadcast_ahead(emit, tiling.packing, loops)
-        memory = vector_memory(emit, read, tiling.tile.rows, tiling.tile.vectors)
-        overlaps = tiling.packing is None and last_overlaps(emit, tiling.tile)
+    @property
+    def lanes(self) -> int:
+        return self.tiling.lanes
 
-        def element(split: bool) -> Extent:
-            return TileNest(
-                emit, tiling.columns, tiling.tile, tiling.unrolled,
-                recomputed=read.guarded and emit.dtype.is_float and self.problem.depth != 0,
-                broadcast=broadcast, vectors=memory.for_batch_element(),
-                store=partial(store_results, emit),
-                overlaps=overlaps and not emit.view.epilogue_reads,
-            ).write(split)  # fmt: skip
-
-        return emit.over_batch(loops, element, self.reason)
+    def nest(self) -> Nest:
+        tiling, read, problem = self.tiling, self.read, self.problem
+        loops = batch_loops(problem)
+        broadcast = packed_ahead(problem, tiling.packing, loops)
+        vectors = vector_stage(problem, read, tiling.columns, tiling.tile)
+        overlaps = tiling.packing is None and last_overlaps(problem, tiling.tile)
+        tiles = TileLoops(
+            problem, tiling.columns, tiling.tile, tiling.unrolled,
+            recomputed=read.guarded and problem.dtype.is_float and problem.depth != 0,
+            packed=bool(broadcast), vectors=vectors,
+            overlaps=overlaps and not problem.view.epilogue_reads,
+        )  # fmt: skip
+        halo = (vectors,) if isinstance(vectors, HaloStage) else ()
+        parallel = tiles.parallel(loops)
+        return BatchNest(
+            problem, (*broadcast, *(() if vectors is None else (vectors,))),
+            (*map(Fill, halo), *tiles.statements(parallel[:1] == (tiles.rows(True),))),
+            self.reason, once=(*map(Fill, broadcast), *map(Clear, halo)), parallel=parallel,
+        ).nest(loops)  # fmt: skip

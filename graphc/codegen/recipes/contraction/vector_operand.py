@@ -12,13 +12,22 @@ from typing import Protocol
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.nests.nest import Place
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.halo import FilledHalo, HaloBuffer
+from graphc.codegen.recipes.contraction.halo import (
+    FilledHalo,
+    HaloBuffer,
+    HaloPlan,
+    group_end,
+    group_members,
+)
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
-from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.tiles import Columns, Tile
 from graphc.codegen.recipes.contraction.vector_read import VectorRead
-from graphc.codegen.recipes.contraction.view import operand_value
+from graphc.codegen.recipes.contraction.view import group_variable, operand_value
 from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
@@ -32,27 +41,11 @@ class VectorOperand(Protocol):
         from `column` on, and index k is row `start` + k."""
 
 
-class ForBatchElement(Protocol):
-    def for_columns(self, at: OutputTile) -> VectorOperand:
-        """The reader for the columns of a tile, here."""
-
-
-class VectorMemory(Protocol):
-    def for_batch_element(self) -> ForBatchElement:
-        """What the columns of the batch element at hand are read from, here."""
-
-
 @dataclass(frozen=True, slots=True)
 class VectorInPlace:
     """Reads the operand where it lies."""
 
     emit: Emitter
-
-    def for_batch_element(self) -> VectorInPlace:
-        return self
-
-    def for_columns(self, at: OutputTile) -> VectorInPlace:
-        return self
 
     def vector(
         self, batch: Index, n: Index, guards: tuple[Guard, ...], k: Index, column: Expr, start: Expr
@@ -81,27 +74,56 @@ class VectorPanel:
 
 @dataclass(frozen=True, slots=True)
 class PanelPerTile:
-    """A panel that is filled with the columns of each tile in turn, all of k."""
+    """The stage that holds the columns of one tile, all of k."""
 
-    emit: Emitter
-    panel: Panel
+    problem: ContractionProblem
+    columns: tuple[Columns, ...]
+    width: int
+    """Columns of a tile at most."""
+    name: str = "vectors"
 
-    def for_batch_element(self) -> PanelPerTile:
-        return self
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (*(name for name, _ in column_names(self.columns)), "k")
 
-    def for_columns(self, at: OutputTile) -> VectorPanel:
-        problem, lanes = self.emit.problem, self.emit.lanes
-        start, width = at.vector * lanes, at.vectors * lanes
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in column_names(self.columns))
+
+    @property
+    def text(self) -> str:
+        return f"{self.problem.dtype} [k][{self.width} columns]"
+
+    def declare(self, emit: Emitter) -> Panel:
+        return Panel(emit.copier, emit.view, self.name, self.problem.depth, self.width)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> FilledPanel:
+        panel: Panel = place.memory[self.name]
+        problem = self.problem
+        columns, span = next(
+            (columns, place[name])
+            for name, columns in column_names(self.columns) if name in place.spans
+        )  # fmt: skip
+        start, width = span.first * emit.lanes, span.size * emit.lanes
         if start.is_constant:
-            width = min(width, at.columns.lanes_used - fixed(start.constant))
-        filled = self.panel.fill(
+            width = min(width, columns.lanes_used - fixed(start.constant))
+        return panel.fill(
             lambda run: run(of(0)), width, problem.depth,
             lambda _, k, c: problem.view.vector(
-                at.batch, at.columns.index(start + c), problem.k(k)
+                problem.batch, columns.index(start + c), problem.k(k)
             ),
             lambda _: of(0),
         )  # fmt: skip
-        return VectorPanel(self.emit, filled)
+
+
+def column_names(columns: tuple[Columns, ...]) -> list[tuple[str, Columns]]:
+    """The axes of columns by name, one for each residue class of the results."""
+    if len(columns) == 1:
+        return [("columns", columns[0])]
+    return [(f"columns{number}", each) for number, each in enumerate(columns)]
 
 
 Loaded = dict[Expr, list[tuple[LoopValue, OpenBlock]]]
@@ -143,39 +165,111 @@ class VectorHalo:
 
 
 @dataclass(frozen=True, slots=True)
-class HaloOfBatchElement:
-    """A halo buffer as it was filled, for columns of any residue class."""
+class HaloStage:
+    """The stage of a rectangle that windows sweep over, of one element of the batch. `shares`: as
+    in `VectorHalo`."""
 
-    emit: Emitter
-    filled: FilledHalo
+    plan: HaloPlan
+    axes: tuple[str, ...]
     shares: bool
-    loaded: Loaded
+    name: str = "halo"
+    whole: tuple[str, ...] = ()
 
-    def for_columns(self, at: OutputTile) -> VectorHalo:
-        return VectorHalo(self.emit, self.filled, at.columns, self.shares, self.loaded)
+    @property
+    def text(self) -> str:
+        shape = "".join(f"[{axis.extent}]" for axis in self.plan.axes)
+        return f"halo {shape}"
+
+    def declare(self, emit: Emitter) -> HaloBuffer:
+        return HaloBuffer(emit.copier, emit.view, self.plan)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        place.memory[self.name].clear()
+
+    def fill(self, emit: Emitter, place: Place) -> tuple[FilledHalo, Loaded]:
+        return place.memory[self.name].fill(), {}
 
 
 @dataclass(frozen=True, slots=True)
-class HaloPerBatchElement:
-    """A halo buffer that is filled for each batch element in turn."""
+class FilledGroup:
+    """The halo buffers of a group of k as they were filled; where there are several groups, the
+    indices of k's first axis that it has, and, where that is asked, whether it is the first."""
 
-    emit: Emitter
-    halo: HaloBuffer
-    shares: bool
-
-    def for_batch_element(self) -> HaloOfBatchElement:
-        return HaloOfBatchElement(self.emit, self.halo.fill(), self.shares, {})
+    halos: tuple[FilledHalo, ...]
+    loaded: Loaded
+    bounds: tuple[Number, Number] | None
+    is_first: LoopValue | None = None
 
 
-def vector_memory(emit: Emitter, read: VectorRead, tile_rows: int, vectors: int) -> VectorMemory:
-    """Memory for the copies of a way to read, ahead of all loops, for tiles of so many rows and
-    vectors. Tiles of one row have registers for what windows share."""
+@dataclass(frozen=True, slots=True)
+class GroupHalos:
+    """The stage of rectangles that windows sweep over, of `size` indices of k's first axis at a
+    time, those of the tile that the loop `split` is at; None: of all. `names` of their scratch.
+    `columns`: the split whose tiles they have as many columns as positions of; None: all.
+    `asks_first`: whether the first group is told from others."""
+
+    problem: ContractionProblem
+    plans: tuple[HaloPlan, ...]
+    axes: tuple[str, ...]
+    split: str | None
+    size: int
+    columns: str | None = None
+    asks_first: bool = False
+    name: str = "halo"
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return tuple(each for each in (self.columns, self.split) if each is not None)
+
+    @property
+    def text(self) -> str:
+        shapes = ("".join(f"[{axis.extent}]" for axis in plan.axes) for plan in self.plans)
+        return f"halo {' '.join(shapes)}"
+
+    def declare(self, emit: Emitter) -> tuple[HaloBuffer, ...]:
+        return tuple(HaloBuffer(emit.copier, emit.view, plan) for plan in self.plans)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        for halo in place.memory[self.name]:
+            halo.clear()
+
+    def fill(self, emit: Emitter, place: Place) -> FilledGroup:
+        halos: tuple[HaloBuffer, ...] = place.memory[self.name]
+        columns = None if self.columns is None else place[self.columns].size
+        if self.split is None:
+            return FilledGroup(tuple(halo.fill(columns) for halo in halos), {}, None)
+        number = emit.addresses.scalar(place[self.split].number)
+        members = group_members(emit, group_variable(emit.view, self.size), number, self.size)
+        filled = tuple(halo.fill(columns, members) for halo in halos)
+        first = emit.numbers.mul(number, self.size)
+        is_first = emit.numbers.compare("eq", number, 0) if self.asks_first else None
+        return FilledGroup(filled, {}, (first, group_end(emit, first, self.size)), is_first)
+
+
+VectorStage = PanelPerTile | HaloStage
+
+
+def vector_stage(
+    problem: ContractionProblem, read: VectorRead, columns: tuple[Columns, ...], tile: Tile
+) -> VectorStage | None:
+    """The stage of a way to read; None: in place. Tiles of one row have registers for what windows
+    share."""
     if read.halo is not None:
-        halo = HaloBuffer(emit.copier, emit.view, read.halo)
-        halo.clear()
-        return HaloPerBatchElement(emit, halo, shares=tile_rows == 1)
+        names = tuple(name for name, _ in column_names(columns))
+        return HaloStage(read.halo, (*names, "k"), shares=tile.rows == 1)
     if read.packed:
-        width = vectors * emit.lanes
-        panel = Panel(emit.copier, emit.view, "vectors", emit.problem.depth, width)
-        return PanelPerTile(emit, panel)
-    return VectorInPlace(emit)
+        return PanelPerTile(problem, columns, tile.vectors * columns[0].lanes)
+    return None
+
+
+def vectors_of(
+    emit: Emitter, stage: VectorStage | None, columns: Columns, at: Place
+) -> VectorOperand:
+    """What reads these columns at a place."""
+    if stage is None:
+        return VectorInPlace(emit)
+    filled = at.filled[stage.name]
+    if isinstance(stage, PanelPerTile):
+        return VectorPanel(emit, filled)
+    halo, loaded = filled
+    return VectorHalo(emit, halo, columns, stage.shares, loaded)

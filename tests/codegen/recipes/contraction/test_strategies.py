@@ -83,12 +83,13 @@ def scalar() -> Strategy:
     from collections.abc import Iterator
     from dataclasses import dataclass
 
-    from graphc.codegen.loop_ir.nodes import Kernel
+    from graphc.codegen.nests.nest import Compute, Effect, Loop, Nest, Place, Role
+    from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, each
     from graphc.codegen.recipes.contraction.costs import note
-    from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
+    from graphc.codegen.recipes.contraction.emitter import Emitter
     from graphc.codegen.recipes.contraction.problem import ContractionProblem
     from graphc.codegen.target import Target
-    from graphc.ops.kinds.index_expr import Expr
+    from graphc.ops.kinds.index_expr import Variable
     from graphc.schedule.access import unflatten
 
 
@@ -111,23 +112,38 @@ def scalar() -> Strategy:
             reason = note(problem, "scalar", "one result at a time", products=products)
             yield ScalarPlan(problem, products, reason)
 
-        def lower(self, context: EmissionContext) -> Kernel:
+        @property
+        def lanes(self) -> int:
+            return 1
+
+        def nest(self) -> Nest:
             problem, view = self.problem, self.problem.view
-            emit = Emitter(context, problem, lanes=1)
+            rows = each("row", Variable("row", problem.rows), Role.ROWS)
+            columns = each("column", Variable("column", math.prod(view.n)), Role.COLUMNS)
+            body = Loop(rows, (Loop(columns, (Compute(Result(problem)),)),))
+            return BatchNest(problem, (), (body,), self.reason).nest(batch_loops(problem))
 
-            def result(row: Expr, column: Expr) -> None:
-                m, n = problem.m(row), unflatten(column, view.n)
-                total = emit.guarded.total(problem.batch, m, n, ())
-                emit.finish(view.out(problem.batch, m, n), (), total)
 
-            def element(split: bool) -> int:
-                rows, columns = problem.rows, math.prod(view.n)
-                emit.copier.loop(
-                    rows, "row", lambda m: emit.copier.loop(columns, "n", lambda n: result(m, n))
-                )
-                return 1
+    @dataclass(frozen=True, slots=True)
+    class Result:
+        """The leaf of one result."""
 
-            return emit.over_batch(emit.batch_loops(), element, self.reason)
+        problem: ContractionProblem
+
+        @property
+        def text(self) -> str:
+            return "one result"
+
+        @property
+        def effect(self) -> Effect:
+            return Effect(covers=("k",), stores=True)
+
+        def write(self, emit: Emitter, place: Place) -> None:
+            problem, view = self.problem, self.problem.view
+            m = problem.m(place["row"].first)
+            n = unflatten(place["column"].first, view.n)
+            total = emit.guarded.total(problem.batch, m, n, ())
+            emit.finish(view.out(problem.batch, m, n), (), total)
 
     # -- end
     # fmt: on

@@ -1,0 +1,8 @@
+"""Nests: a kernel as a value, between the plan and the loop IR.
+
+in : axes, their splits with named tails, stages, sums, and leaves (what a strategy decided)
+out: a text, what the verifier's rules say of it, its results in NumPy, and its loops
+
+`nest` says what a nest is, `tails` what becomes of what a split leaves over, `writer` is the one
+place that makes loops of it.
+"""
