@@ -96,8 +96,8 @@ class Fused:
         builder = GraphBuilder(self._formula.__name__.lstrip("_"))
         with builder.at(None):
             held = [builder.input(f"x{i}", TensorType(kind, size)) for i in range(values)]
-            given = [builder.input(f"number{i}", TensorType(kind, ())) for i in range(numbers)]
-            spread = [broadcast(number, shape=size) for number in given]
+            scalars = [builder.input(f"number{i}", TensorType(kind, ())) for i in range(numbers)]
+            spread = [broadcast(number, shape=size) for number in scalars]
             results = self._formula(*held, *spread, **flags)
             return builder.finish(*results, aliases=[(i, i) for i in range(len(results))])
 
