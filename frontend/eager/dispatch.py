@@ -193,6 +193,31 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
     return result
 
 
+def view_plainly(op: Any, attributes: dict[str, Any], x: Tensor, value: Any) -> Tensor | None:
+    """`value`, which NumPy made of the array of `x` as `op` is defined, as a tensor: a view where
+    it shares memory, recorded. None where that is left to `apply`. Nothing is watched."""
+    type = x.tensor_type
+    result = _new(Tensor)
+    result._value = value
+    result.tensor_type = TensorType(type.dtype, value.shape)
+    tracked = recorded = False
+    if STATE.grad_enabled:
+        if x._view is not None:
+            x._view.bring_history(x)
+        tracked, recorded = True, x._requires_grad
+        if recorded and not type.dtype.is_computed:
+            return None  # complex numbers have rules of their own
+    base, array = value.base, x._value
+    if base is not None and (base is array or base is array.base):
+        result._counter = counter = x._counter
+        result._view = View(x, op, attributes, counter[0], tracked)
+    else:
+        result._counter = [0]
+    if recorded:
+        record_moved(op, attributes, (x,), result)
+    return result
+
+
 def record_moved(
     op: Any, attributes: dict[str, Any], operands: tuple[Tensor, ...], result: Tensor
 ) -> None:
