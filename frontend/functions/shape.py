@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.autocasting import widest_precision
-from frontend.eager.dispatch import CONTEXT, record_moved
+from frontend.eager.dispatch import CONTEXT, joined_plainly
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import numpy_names, refuse_overlap, stored
 from frontend.functions.declarations import public
@@ -83,7 +83,7 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
     None of others, and where PyTorch has an error."""
     if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
         return None
-    arrays, dtype, recorded, recording = [], None, False, STATE.grad_enabled
+    arrays, dtype = [], None
     for x in tensors:
         if not isinstance(x, Tensor) or x._value.__class__ is not np.ndarray:
             return None
@@ -91,22 +91,12 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
             if dtype is not None:
                 return None
             dtype = x.tensor_type.dtype
-        if recording:
-            if x._view is not None:
-                x._view.bring_history(x)
-            recorded |= x._requires_grad
         arrays.append(x._value)
-    assert dtype is not None
-    if recorded and not dtype.is_computed:
-        return None
     try:
         value = join(arrays, dim)
     except ValueError:
         return None
-    result = make(value, TensorType(dtype, value.shape))
-    if recorded:
-        record_moved(op, {"axis": dim % value.ndim}, tuple(tensors), result)
-    return result
+    return joined_plainly(op, {"axis": dim % value.ndim}, tuple(tensors), value)
 
 
 def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
