@@ -73,6 +73,9 @@ class Fused:
     def _by_ops(
         self, tensors: tuple[Tensor, ...], numbers: tuple[Any, ...], flags: dict[str, Any]
     ) -> None:
+        first = tensors[0].tensor_type
+        if not first.shape:  # numbers that are 0-d tensors would not yield to another one
+            numbers = tuple([casted(n, first.dtype) if isinstance(n, Tensor) else n for n in numbers])
         for x, new in zip(tensors, self._formula(*tensors, *numbers, **flags)):
             x._assign(casted(new, x.dtype))
 
