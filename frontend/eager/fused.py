@@ -75,7 +75,8 @@ class Fused:
     ) -> None:
         first = tensors[0].tensor_type
         if not first.shape:  # numbers that are 0-d tensors would not yield to another one
-            numbers = tuple([casted(n, first.dtype) if isinstance(n, Tensor) else n for n in numbers])
+            same = lambda n: casted(n, first.dtype) if isinstance(n, Tensor) else n  # noqa: E731
+            numbers = tuple(map(same, numbers))
         for x, new in zip(tensors, self._formula(*tensors, *numbers, **flags)):
             x._assign(casted(new, x.dtype))
 
