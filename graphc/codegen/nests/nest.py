@@ -50,7 +50,8 @@ class Axis:
     or for those that `cells` has. Several axes of a role are its coordinates row by row, the one of
     the least `number` outermost; those with cells are parts of it, side by side. Along an axis of
     sums the order is fixed: no split reorders it. `block`: positions of one K block there; None:
-    where K blocks end is known only at run time."""
+    where K blocks end is known only at run time. `has_products`: whether its results have any;
+    without they are zero."""
 
     name: str
     extent: Extent
@@ -59,6 +60,7 @@ class Axis:
     inner: Extent = 1
     cells: Cells | None = None
     block: int | None = None
+    has_products: bool = True
 
     @property
     def count(self) -> Extent:
@@ -181,16 +183,18 @@ class Effect:
     """What a leaf does at a place: for its results, those at the positions of the loops around it
     and at all positions of the axes that it `covers`.
 
-    `reads`: stages. `clears`, `adds`, `takes`, `checks`: sums that it sets to zero, adds products
-    to, makes results of, computes again where they are NaN. Products are added K block by K block,
-    each a sum from zero; with `continues` one by one, to what the sums have. `starts`: in the first
-    tile along the axis of sums it takes them for zero. `stores`: whether it stores results, `last`
+    `reads`: stages. `fills`: a stage, of which it writes the elements of the place. `clears`,
+    `adds`, `takes`, `checks`: sums that it sets to zero, adds products to, makes results of,
+    computes again where they are NaN. Products are added K block by K block, each a sum from zero;
+    with `continues` one by one, to what the sums have. `starts`: in the first tile along the axis
+    of sums it takes them for zero. `stores`: whether it stores results, `last`
     only in the last tile of that split. Without sums it stores those of products it adds itself.
     `tails`: those of which it takes the last tiles. `overwrites`: whether a result may be computed
     and stored twice."""
 
     covers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    fills: str | None = None
     clears: str | None = None
     adds: str | None = None
     takes: str | None = None
@@ -342,6 +346,24 @@ def walk_splits(statements: tuple[Statement, ...]) -> Iterator[Split]:
     for statement in walk(statements):
         if isinstance(statement, ForEach):
             yield statement.split
+
+
+def all_splits(nest: Nest) -> list[Split]:
+    """Every split once: those of loops, each behind the splits whose tiles it splits, then what
+    loops clip besides."""
+    loops = [statement for statement in walk(nest.body) if isinstance(statement, ForEach)]
+    listed: dict[Split, None] = {}
+
+    def add(split: Split) -> None:
+        if isinstance(split.of, Split):
+            add(split.of)
+        listed[split] = None
+
+    for loop in loops:
+        add(loop.split)
+    for split in (*nest.parallel, *(split for loop in loops for split in loop.clips)):
+        add(split)
+    return list(listed)
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -6,10 +6,13 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
 from graphc.codegen.recipes.attention.backward import lower_attention_grad
 from graphc.codegen.recipes.attention.forward import lower_attention
-from graphc.codegen.recipes.contraction.recipe import lower_contract
+from graphc.codegen.recipes.contraction.recipe import contract_nest, lower_contract
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
 from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.scan import lower_scan
@@ -17,6 +20,7 @@ from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.sort import lower_sort
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.ir.nodes import Graph
 from graphc.schedule.plan import KernelSpec
 
 RECIPES = {
@@ -24,6 +28,16 @@ RECIPES = {
     "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
     "winograd": lower_winograd,
 }  # fmt: skip
+
+
+NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {"contract": contract_nest}
+"""Those that make a nest first; the others write their loops themselves."""
+
+
+def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
+    """The nest that the loops of a kernel are written from; None where there is none."""
+    nest = NESTS.get(kernel.recipe)
+    return None if nest is None else nest(kernel.body, target)
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

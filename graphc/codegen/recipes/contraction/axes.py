@@ -60,7 +60,7 @@ def batch_of(
         case = view.vector(problem.batch, n, k) if holds is Holds.VECTORS else None
     if case is None:
         return tuple(variable.name for variable in loops)
-    used = {v for item in (*case.index, *(g[0] for g in case.guards)) for v in of(item).variables()}
+    used = {v for item in (*case.index, *(g[0] for g in case.guards)) for v in item.variables()}
     return tuple(variable.name for variable in loops if variable in used)
 
 
@@ -69,7 +69,7 @@ def sum_axis(problem: ContractionProblem) -> Axis:
     k = problem.view.k
     try:
         axis, step = cut(k)
-        block = step if axis == 0 else 1
+        block = max(step, 1) if axis == 0 else 1
     except UndecidedSizeError:
         block = None
     return Axis(SUM, k[0] if k else 1, Role.SUM, inner=math.prod(k[1:]), block=block)

@@ -350,7 +350,7 @@ class PackedColumns:
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return (*self._batch, *(() if self._ahead else ("column_blocks", "k")))
+        return (*self._batch, *(() if self._ahead else ("column_blocks", "column_runs", "k")))
 
     @property
     def text(self) -> str:
@@ -414,7 +414,9 @@ class PackColumns:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("k",), tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN})
+        return Effect(
+            covers=("k",), fills=self.stage.name, tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN}
+        )
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         self.stage.pack(emit, place, of(0), emit.problem.depth)

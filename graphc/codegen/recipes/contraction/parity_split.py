@@ -157,7 +157,8 @@ class ParityResults:
         """The axes of classes without products, whose results are zeros."""
         classes = (columns for columns in self.classes if columns not in self.computed)
         return tuple(
-            vector_axis(self.problem, columns, f"skipped{i}") for i, columns in enumerate(classes)
+            replace(vector_axis(self.problem, columns, f"skipped{i}"), has_products=False)
+            for i, columns in enumerate(classes)
         )
 
     @property

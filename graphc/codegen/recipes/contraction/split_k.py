@@ -187,7 +187,7 @@ class GroupClear:
 
     @property
     def effect(self) -> Effect:
-        return Effect(clears="sums", covers=("columns",))
+        return Effect(covers=("columns",), clears="sums", tails=OF_NUMBERS | {Tail.APART})
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, part = place["rows"], self.part
@@ -258,7 +258,8 @@ class GroupCheck:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("columns", "k"), checks="sums")
+        tails = OF_NUMBERS | {Tail.APART}
+        return Effect(covers=("columns", "k"), checks="sums", tails=tails)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, plan, sums = place["rows"], self.part.plan, place.memory["sums"]
@@ -289,7 +290,8 @@ class GroupResults:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("columns",), takes="sums", stores=True)
+        tails = OF_NUMBERS | {Tail.APART}
+        return Effect(covers=("columns",), takes="sums", stores=True, tails=tails)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, kept = place["rows"], self.part.kept(place["rows"])
