@@ -40,9 +40,10 @@ class Tiling:
 
     def of(self, split: Split) -> list[Tile]:
         """All tiles, or those of the part."""
+        tiles = self._all(split)
         if isinstance(split.of, Split):
-            return blocks(split, self.of(split.of), whole=len(self._all(split.of)))
-        return [tile for tile in self._all(split) if self._is_there(split, tile)]
+            tiles = blocks(split, self.of(split.of), whole=len(self._all(split.of)))
+        return [tile for tile in tiles if self._is_there(split, tile)]
 
     def _all(self, split: Split) -> list[Tile]:
         if isinstance(split.of, Split):

@@ -33,11 +33,10 @@ def products_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Produc
     )
 
     def operand(rule: Any, results: Shape) -> tuple[Array, Array]:
-        b, at, k = (
-            _unflattened(part, i, 3) for i, part in enumerate((space.batch, results, space.k))
-        )
+        roles = (space.batch, results, space.k)
+        b, at, k = (_unflattened(extents, axis) for axis, extents in enumerate(roles))
+        shape = tuple(math.prod(extents) for extents in roles)
         case: Case = rule(b, at, k, view.types, **view.attributes)
-        shape = tuple(math.prod(part) for part in (space.batch, results, space.k))
         held = np.broadcast_to(guards_hold(case.guards, shape), shape)
         index = [np.broadcast_to(item, shape) for item in case.index]
         return take_where(operands[case.operand], tuple(index), held), held
@@ -48,20 +47,28 @@ def products_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Produc
 
 
 def results_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Array:
-    """What the op gives by its reference, as [batch, rows, columns]."""
+    """What the op gives by its reference, by roles."""
+    view = ContractionView(body, swapped)
+    (result,) = evaluate(Graph(body.name, body.nodes, (view.anchor,), ()), arrays, reference=True)
+    return by_roles(body, swapped, result)
+
+
+def by_roles(body: Graph, swapped: bool, result: Array) -> Array:
+    """A result of the op as [batch, rows, columns]."""
     view = ContractionView(body, swapped)
     space = view.op.space(view.types, **view.attributes)
-    (result,) = evaluate(Graph(body.name, body.nodes, (view.anchor,), ()), arrays, reference=True)
-    b, m, n = (_unflattened(part, i, 3) for i, part in enumerate((space.batch, space.m, space.n)))
-    shape = tuple(math.prod(part) for part in (space.batch, space.m, space.n))
+    roles = (space.batch, space.m, space.n)
+    b, m, n = (_unflattened(extents, axis) for axis, extents in enumerate(roles))
+    shape = tuple(math.prod(extents) for extents in roles)
     index = view.op.out(b, m, n, view.types, **view.attributes)
-    listed: Array = result[tuple(np.broadcast_to(item, shape) for item in index)].reshape(shape)
-    return listed.swapaxes(1, 2) if swapped else listed
+    whole = result.reshape(body.type_of(view.anchor).shape)
+    listed = np.asarray(whole[tuple(np.broadcast_to(item, shape) for item in index)])
+    return listed.reshape(shape).swapaxes(1, 2) if swapped else listed.reshape(shape)
 
 
-def _unflattened(extents: Shape, axis: int, rank: int) -> tuple[Array, ...]:
-    """The coordinates of all positions, along one of `rank` axes."""
-    shape = [1] * rank
+def _unflattened(extents: Shape, axis: int) -> tuple[Array, ...]:
+    """The coordinates of all positions, along one axis of three."""
+    shape = [1, 1, 1]
     shape[axis] = -1
     flat = np.arange(math.prod(extents)).reshape(shape)
     return tuple(np.unravel_index(flat, extents)) if extents else ()
@@ -70,8 +77,6 @@ def _unflattened(extents: Shape, axis: int, rank: int) -> tuple[Array, ...]:
 def _blocks(k: Shape) -> tuple[int, ...]:
     """Where K blocks begin, and where the last one ends."""
     axis, step = cut(k)
-    inner = math.prod(k[axis + 1 :])
-    steps = (
-        [min(step, k[axis] - at) * inner for at in range(0, k[axis], max(step, 1))] if k else [1]
-    )
+    extent, inner = (k[axis] if k else 1), math.prod(k[axis + 1 :])
+    steps = [min(step, extent - at) * inner for at in range(0, extent, max(step, 1))]
     return tuple(accumulate(steps * math.prod(k[:axis]), initial=0))
