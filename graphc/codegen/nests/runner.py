@@ -238,14 +238,23 @@ class _Part:
     def _filled(self, stage: Stage, at: _At) -> _At:
         """What the stage holds from here on: of `whole` splits one tile, of other axes all."""
         axes = {axis.name: axis for axis in self.nest.axes}
-        limits: dict[str, range] = {}
+        one_at_a_time = {self.axis_of[split] for split in stage.whole}
+        limits = {
+            name: positions for name, _ in stage.room
+            if (positions := self._positions(axes[name], at, stage.whole)) is not None
+        }  # fmt: skip
         for name, room in stage.room:
-            one = self._positions(axes[name], at, stage.whole)
-            if one is not None:
-                limits[name] = one
-            held = evaluate(axes[name].extent, self.sizes) if one is None else len(one)
-            is_other = one is None and name in map(self.axis_of.get, stage.whole)
-            if held > evaluate(room, self.sizes) and not is_other:
+            if name in one_at_a_time and name not in limits:
+                # Of parts of the columns, each with a loop of its own, one is at hand.
+                if not any(axes[other].role is axes[name].role for other in limits):
+                    said = (
+                        f"stage {stage.name} holds a tile of axis {name} at a time, and is filled"
+                    )
+                    raise broken("N7", f"{said} in no loop over it")
+                continue
+            extent = evaluate(axes[name].extent, self.sizes)
+            held = len(limits[name]) if name in limits else extent
+            if held > evaluate(room, self.sizes):
                 said = f"stage {stage.name} holds {held} positions of axis {name}, and has room for"
                 raise broken("N9", f"{said} {room}")
         holds: dict[Role, Array] = {}
