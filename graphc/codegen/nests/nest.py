@@ -33,7 +33,7 @@ class Role(Enum):
         return self.value
 
 
-class Cells(Protocol):
+class AxisCells(Protocol):
     """What positions of an axis stand for, where that is no run of coordinates."""
 
     @property
@@ -58,7 +58,7 @@ class Axis:
     role: Role
     number: int = 0
     inner: Extent = 1
-    cells: Cells | None = None
+    cells: AxisCells | None = None
     block: int | None = None
     has_products: bool = True
 

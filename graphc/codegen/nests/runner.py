@@ -31,7 +31,7 @@ from graphc.codegen.nests.nest import (
     Statement,
     all_splits,
 )
-from graphc.codegen.nests.tiles import Tile, Tiling
+from graphc.codegen.nests.tiles import SplitTiles, TileRange
 from graphc.codegen.nests.visits import broken
 from graphc.ir.dims import evaluate
 
@@ -52,11 +52,11 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class _RunAt:
     """Where the runner is: the tiles of the loops around, by split; of each stage that is filled
     which filling that was, and what it holds."""
 
-    tiles: Mapping[str, tuple[Split, Tile]] = field(default_factory=dict)
+    tiles: Mapping[str, tuple[Split, TileRange]] = field(default_factory=dict)
     filled: Mapping[str, tuple[int, Mapping[Role, Array]]] = field(default_factory=dict)
     last: frozenset[str] = frozenset()
     """Splits that are at the last of their tiles."""
@@ -68,7 +68,7 @@ class _Sums:
 
     values: Array
     there: Array
-    tiles: dict[str, Tile] = field(default_factory=dict)
+    tiles: dict[str, TileRange] = field(default_factory=dict)
 
 
 def run_nest(
@@ -82,7 +82,7 @@ def run_nest(
     for begin, end in pairwise(edges):
         if begin == end:
             continue
-        _Part(nest, products, sizes or {}, results, range(begin, end)).run()
+        _NestPart(nest, products, sizes or {}, results, range(begin, end)).run()
     return results.checked()
 
 
@@ -107,7 +107,7 @@ class _Results:
         return self.values
 
 
-class _Part:
+class _NestPart:
     """One thread's part of a nest."""
 
     def __init__(
@@ -130,11 +130,11 @@ class _Part:
         }  # fmt: skip
         self.fillings: dict[str, int] = {}
         self.part = part
-        self.tiling = Tiling(sizes, {} if nest.fused else self._divided(part))
+        self.tiling = SplitTiles(sizes, {} if nest.fused else self._divided(part))
 
     def _divided(self, part: range) -> dict[str, range]:
         """Tiles of the first split ahead of those of the next."""
-        divided, first, whole = {}, 0, Tiling(self.sizes, {})
+        divided, first, whole = {}, 0, SplitTiles(self.sizes, {})
         for split in self.nest.parallel:
             count = len(whole.of(split))
             divided[split.name] = range(part.start - first, part.stop - first)
@@ -142,9 +142,9 @@ class _Part:
         return divided
 
     def run(self) -> None:
-        self._block(self.nest.body, _At())
+        self._block(self.nest.body, _RunAt())
 
-    def _block(self, statements: Sequence[Statement], at: _At) -> None:
+    def _block(self, statements: Sequence[Statement], at: _RunAt) -> None:
         for statement in statements:
             if isinstance(statement, ForEach):
                 self._loop(statement, at)
@@ -156,7 +156,7 @@ class _Part:
             else:
                 self._compute(statement.leaf, at)
 
-    def _loop(self, loop: ForEach, at: _At) -> None:
+    def _loop(self, loop: ForEach, at: _RunAt) -> None:
         split = loop.split
         if loop.within is None:
             tiles = self.tiling.of(split)
@@ -169,7 +169,7 @@ class _Part:
             inner = {**at.tiles, split.name: (split, tile)}
             self._block(loop.body, replace(at, tiles=inner, last=frozenset(last)))
 
-    def _is_mine(self, split: Split, tile: Tile, at: _At) -> bool:
+    def _is_mine(self, split: Split, tile: TileRange, at: _RunAt) -> bool:
         """Whether a tile of splits that are counted as one range is in the part."""
         fused = self.nest.fused
         if fused is None:
@@ -184,7 +184,7 @@ class _Part:
 
     # -- where things are --------------------------------------------------------------------
 
-    def _positions(self, axis: Axis, at: _At, only: Sequence[str] | None = None) -> range | None:
+    def _positions(self, axis: Axis, at: _RunAt, only: Sequence[str] | None = None) -> range | None:
         """Those of the innermost loop over an axis; None where no loop, or none of `only`, is."""
         tiles = [
             tile for split, tile in at.tiles.values()
@@ -214,7 +214,7 @@ class _Part:
             total = (total[:, None] * (extent * inner) + steps).ravel()
         return total
 
-    def _results_at(self, leaf: Leaf, at: _At) -> tuple[Array, ...]:
+    def _results_at(self, leaf: Leaf, at: _RunAt) -> tuple[Array, ...]:
         """The results of a leaf, as an open mesh."""
         limits = {
             axis.name: positions for axis in self.nest.axes
@@ -224,7 +224,7 @@ class _Part:
         roles = (Role.BATCH, Role.ROWS, Role.COLUMNS)
         return np.ix_(*(self._coordinates(role, limits) for role in roles))
 
-    def _indices(self, at: _At) -> range:
+    def _indices(self, at: _RunAt) -> range:
         """The reduced coordinates of a place, in order."""
         axis = next(axis for axis in self.nest.axes if axis.role is Role.SUM)
         positions = self._positions(axis, at)
@@ -235,7 +235,7 @@ class _Part:
 
     # -- stages ------------------------------------------------------------------------------
 
-    def _filled(self, stage: Stage, at: _At) -> _At:
+    def _filled(self, stage: Stage, at: _RunAt) -> _RunAt:
         """What the stage holds from here on: of `whole` splits one tile, of other axes all."""
         axes = {axis.name: axis for axis in self.nest.axes}
         one_at_a_time = {self.axis_of[split] for split in stage.whole}
@@ -265,7 +265,7 @@ class _Part:
         self.fillings[stage.name] = number
         return replace(at, filled={**at.filled, stage.name: (number, holds)})
 
-    def _check_reads(self, leaf: Leaf, at: _At, mesh: tuple[Array, ...]) -> None:
+    def _check_reads(self, leaf: Leaf, at: _RunAt, mesh: tuple[Array, ...]) -> None:
         batch, rows, columns = (each.ravel() for each in mesh)
         for name in leaf.effect.reads:
             holds, (number, filled) = self.stages[name].holds, at.filled.get(name, (0, {}))
@@ -281,7 +281,7 @@ class _Part:
                     said = f"stage {name} does not hold all that {leaf.text} reads along {role}"
                     raise broken("N7", said)
 
-    def _memory(self, name: str, at: _At) -> _Sums:
+    def _memory(self, name: str, at: _RunAt) -> _Sums:
         """Sums as they are at a place: of another tile than before nothing is there."""
         sums = self.sums[name]
         now = {split: at.tiles[split][1] for split in self.stages[name].whole if split in at.tiles}
@@ -290,12 +290,12 @@ class _Part:
         sums.tiles |= now
         return sums
 
-    def _zero(self, name: str, at: _At, mesh: tuple[Any, ...]) -> None:
+    def _zero(self, name: str, at: _RunAt, mesh: tuple[Any, ...]) -> None:
         sums = self._memory(name, at)
         sums.values[mesh] = 0
         sums.there[mesh] = True
 
-    def _kept(self, name: str, at: _At, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
+    def _kept(self, name: str, at: _RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
         sums = self._memory(name, at)
         if not sums.there[mesh].all():
             raise broken("N6", f"sums {name} that {leaf.text} adds to or takes are not there")
@@ -304,7 +304,7 @@ class _Part:
 
     # -- leaves ------------------------------------------------------------------------------
 
-    def _compute(self, leaf: Leaf, at: _At) -> None:
+    def _compute(self, leaf: Leaf, at: _RunAt) -> None:
         effect, mesh = leaf.effect, self._results_at(leaf, at)
         self._check_reads(leaf, at, mesh)
         if effect.clears is not None:
@@ -323,7 +323,7 @@ class _Part:
             sums = self._memory(effect.adds, at)
             sums.values[mesh], sums.there[mesh] = total, True
 
-    def _taken(self, effect: Effect, at: _At, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
+    def _taken(self, effect: Effect, at: _RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
         assert effect.takes is not None
         skipped = [axis for axis in self.nest.axes if not axis.has_products]
         sums = self._memory(effect.takes, at)
@@ -333,7 +333,7 @@ class _Part:
         total = self._kept(effect.takes, at, mesh, leaf)
         return total if effect.adds is None else self._kept(effect.adds, at, mesh, leaf) + total
 
-    def _added(self, leaf: Leaf, at: _At, mesh: tuple[Array, ...]) -> Array:
+    def _added(self, leaf: Leaf, at: _RunAt, mesh: tuple[Array, ...]) -> Array:
         """The sums of a place with its products, K block after K block."""
         effect, indices = leaf.effect, self._indices(at)
         starts = effect.adds is None or (effect.starts and indices.start == 0)

@@ -1,6 +1,6 @@
 """The tiles that a loop of a nest goes through, as numbers.
 
-In: splits, at sizes of a call. Out: lists of `Tile`s, in the order of the loop.
+In: splits, at sizes of a call. Out: lists of `TileRange`s, in the order of the loop.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from graphc.ir.dims import evaluate
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TileRange:
     """Positions [first, first + count) of an axis: tile `number` of a split; `tiles`: those of the
     split whose tiles it has, where it has some. `run`: which of the runs."""
 
     number: int
     first: int
     count: int
-    tiles: tuple[Tile, ...] = ()
+    tiles: tuple[TileRange, ...] = ()
     run: int = 0
 
     @property
@@ -30,7 +30,7 @@ class Tile:
         return range(self.first, self.first + self.count)
 
 
-class Tiling:
+class SplitTiles:
     """The tiles of splits at certain sizes. `part`: by the names of splits that threads divide, the
     numbers of the tiles of one thread."""
 
@@ -38,27 +38,27 @@ class Tiling:
         self.sizes = sizes
         self.part = part
 
-    def of(self, split: Split) -> list[Tile]:
+    def of(self, split: Split) -> list[TileRange]:
         """All tiles, or those of the part."""
         tiles = self._all(split)
         if isinstance(split.of, Split):
             tiles = blocks(split, self.of(split.of), whole=len(self._all(split.of)))
         return [tile for tile in tiles if self._is_there(split, tile)]
 
-    def _all(self, split: Split) -> list[Tile]:
+    def _all(self, split: Split) -> list[TileRange]:
         if isinstance(split.of, Split):
             tiles = self._all(split.of)
             return blocks(split, tiles, whole=len(tiles))
         return tiles_of_axis(split, evaluate(split.extent, self.sizes))
 
-    def _is_there(self, split: Split, tile: Tile) -> bool:
+    def _is_there(self, split: Split, tile: TileRange) -> bool:
         return split.name not in self.part or tile.number in self.part[split.name]
 
-    def inside(self, split: Split, within: Split, outer: Tile) -> list[Tile]:
+    def inside(self, split: Split, within: Split, outer: TileRange) -> list[TileRange]:
         """The tiles of a split in a tile of another."""
         if isinstance(split.of, Axis) and isinstance(within.of, Axis):
             return [
-                Tile(tile.number, outer.first + tile.first, tile.count)
+                TileRange(tile.number, outer.first + tile.first, tile.count)
                 for tile in tiles_of_axis(split, outer.count)
             ]
         if isinstance(split.of, Axis):
@@ -66,20 +66,20 @@ class Tiling:
         return blocks(split, outer.tiles, whole=len(outer.tiles))
 
 
-def tiles_of_axis(split: Split, extent: int) -> list[Tile]:
+def tiles_of_axis(split: Split, extent: int) -> list[TileRange]:
     """The tiles of positions below `extent`."""
     runs = [number for number, run in enumerate(split.runs) for _ in range(run.count)]
     tiles = split.tail.tiles(extent, split.size, split.runs)
     return [
-        Tile(number, first, count, run=runs[number] if runs else 0)
+        TileRange(number, first, count, run=runs[number] if runs else 0)
         for number, (first, count) in enumerate(tiles)
     ]
 
 
-def blocks(split: Split, tiles: Sequence[Tile], whole: int) -> list[Tile]:
+def blocks(split: Split, tiles: Sequence[TileRange], whole: int) -> list[TileRange]:
     """Tiles of tiles. `whole`: how many tiles there are in all parts together."""
     assert isinstance(split.of, Split)
-    groups: list[tuple[Tile, ...]] = []
+    groups: list[tuple[TileRange, ...]] = []
     if split.tail is Tail.BY_RUN:
         groups = [tuple(run) for _, run in groupby(tiles, lambda tile: tile.run)]
     elif split.tail is Tail.APART:
@@ -92,10 +92,10 @@ def blocks(split: Split, tiles: Sequence[Tile], whole: int) -> list[Tile]:
     else:
         groups = list(_batched(tiles, split.size))
     return [
-        Tile(number, group[0].first, sum(tile.count for tile in group), group)
+        TileRange(number, group[0].first, sum(tile.count for tile in group), group)
         for number, group in enumerate(groups)
     ]
 
 
-def _batched(tiles: Sequence[Tile], size: int) -> list[tuple[Tile, ...]]:
+def _batched(tiles: Sequence[TileRange], size: int) -> list[tuple[TileRange, ...]]:
     return [tuple(tiles[first : first + size]) for first in range(0, len(tiles), size)]

@@ -15,7 +15,7 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.nests.nest import all_splits
 from graphc.codegen.nests.runner import run_nest
 from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.arrays import by_roles, products_of, results_of
+from graphc.codegen.recipes.contraction.arrays import by_roles, products_of
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.recipe import plan_kernel
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES, StrategyPlan
@@ -23,6 +23,7 @@ from graphc.codegen.target import Target, named
 from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.symbols import symbols_of
+from graphc.ops.interpreter import evaluate
 from tests.codegen.recipes.contraction.problems import body_of, convolution, product
 
 Array = np.ndarray[Any, Any]
@@ -83,11 +84,19 @@ def whole_numbers(body: Graph) -> tuple[Array, ...]:
     return tuple(random.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in body.input_types)
 
 
+def values_of(body: Graph, plan: StrategyPlan, arrays: tuple[Array, ...]) -> tuple[Any, Array]:
+    """The plan's products, and what the op's reference makes of them."""
+    view = plan.problem.view
+    outputs = (*view.node.operands, view.anchor)
+    *operands, result = evaluate(Graph(body.name, body.nodes, outputs, ()), arrays, reference=True)
+    products = products_of(body, view.swapped, tuple(operands))
+    return products, by_roles(body, view.swapped, result)
+
+
 def check(plan: StrategyPlan, body: Graph, sizes: dict[str, int], parts: int) -> None:
-    arrays, swapped = whole_numbers(body), plan.problem.view.swapped
-    products = products_of(body, swapped, arrays)
+    products, expected = values_of(body, plan, whole_numbers(body))
     actual = run_nest(plan.nest(), products, sizes, parts)
-    assert np.array_equal(actual, results_of(body, swapped, arrays)), plan.reason
+    assert np.array_equal(actual, expected), plan.reason
 
 
 @pytest.mark.parametrize("target", [TARGET, SMALL_CACHES], ids=["", "small caches"])
@@ -129,7 +138,7 @@ def test_the_bits_are_those_of_the_loops(name: str) -> None:
             continue
         seen.add(type(plan))
         view = plan.problem.view
-        results = run_nest(plan.nest(), products_of(body, view.swapped, arrays))
+        results = run_nest(plan.nest(), values_of(body, plan, arrays)[0])
         kernel = plan_kernel("k", plan, plan.problem.lanes)
         buffers = [array.ravel() for array in arrays]
         buffers.append(np.full(body.output_types[0].numel, np.nan, np.float32))

@@ -355,7 +355,9 @@ def test_a_planted_fault_shows_when_it_runs(fault: str) -> None:
         plan = next(p for p in listed if [s.name for s in p.nest().stages] == ["halo"])
     sizes = {"s0": 5} if name == "rows" else {}
     at = at_sizes(body, sizes)
-    arrays = tuple(np.ones(type.shape, np.float32) for type in at.input_types)
-    products = products_of(at, plan.problem.view.swapped, arrays)
+    operands = tuple(
+        np.ones(at.type_of(v).shape, np.float32) for v in plan.problem.view.node.operands
+    )
+    products = products_of(at, plan.problem.view.swapped, operands)
     with pytest.raises(VerifyError, match=f"rule {rule}: "):
         run_nest(plant(plan.nest()), products, sizes)

@@ -1,36 +1,50 @@
 """A contraction's operands as arrays, for the runner of nests.
 
-In: a kernel's body around one contraction, its inputs. Out: `Products`, and the results that its op
-says they have, each role's coordinates as one axis.
+In: a kernel's body around one contraction, its values. Out: `Products`, results of the op with each
+role's coordinates as one axis; and both sides of a comparison, by the nest and as the values are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from graphc.codegen.nests.runner import Products
+from graphc.codegen.nests.runner import Array, Products, run_nest
+from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.k_blocks import cut
+from graphc.codegen.recipes.contraction.problem import problems
+from graphc.codegen.recipes.contraction.strategies import choose
 from graphc.codegen.recipes.contraction.view import ContractionView
-from graphc.ir.nodes import Graph
+from graphc.codegen.target import Target
+from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
-from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.movement import Case, guards_hold, take_where
 
-Array = np.ndarray[Any, Any]
+
+def contract_by_nest(
+    body: Graph, target: Target, sizes: Mapping[str, int], at: Graph, values: Mapping[Value, Array]
+) -> tuple[Array, Array] | None:
+    """What the nest of such a kernel makes of the op's operands, and what the op has, by roles;
+    None where it has no results. `at`: the body at these sizes, which has these values."""
+    lanes = lanes_for(body, target)
+    if not next(problems(body, lanes)).has_results:
+        return None
+    plan = choose(body, lanes, target)
+    view = plan.problem.view
+    products = products_of(at, view.swapped, tuple(values[v] for v in view.node.operands))
+    results = run_nest(plan.nest(), products, sizes, parts=2)
+    return results, by_roles(at, view.swapped, values[view.anchor])
 
 
-def products_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Products:
-    """The operands in their roles; `swapped`: as in a ContractionView. The body's extents are
-    numbers."""
+def products_of(body: Graph, swapped: bool, operands: tuple[Array, ...]) -> Products:
+    """The products of the op's `operands` in their roles; `swapped`: as in a ContractionView. The
+    body's extents are numbers."""
     view = ContractionView(body, swapped)
     space = view.op.space(view.types, **view.attributes)
-    operands = evaluate(
-        Graph(body.name, body.nodes, tuple(view.node.operands), ()), arrays, reference=True
-    )
 
     def operand(rule: Any, results: Shape) -> tuple[Array, Array]:
         roles = (space.batch, results, space.k)
@@ -44,13 +58,6 @@ def products_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Produc
     left, right = operand(view.op.left, space.m), operand(view.op.right, space.n)
     broadcast, vectors = (right, left) if swapped else (left, right)
     return Products(broadcast[0], vectors[0], broadcast[1], vectors[1], _blocks(space.k))
-
-
-def results_of(body: Graph, swapped: bool, arrays: tuple[Array, ...]) -> Array:
-    """What the op gives by its reference, by roles."""
-    view = ContractionView(body, swapped)
-    (result,) = evaluate(Graph(body.name, body.nodes, (view.anchor,), ()), arrays, reference=True)
-    return by_roles(body, swapped, result)
 
 
 def by_roles(body: Graph, swapped: bool, result: Array) -> Array:
