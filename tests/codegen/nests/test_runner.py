@@ -52,6 +52,7 @@ NUMBERS: dict[str, Graph] = {
     "large planes by w": convolution("by w", (3, 4, 7, 7), (5, 4, 3, 3)),
     "groups": convolution("forward", (2, 4, 5, 6), (6, 2, 3, 3), groups=2),
     "depthwise by w": convolution("by w", (3, 6, 6, 6), (6, 1, 3, 3), groups=6),
+    "depthwise by w of one tap": convolution("by w", (3, 6, 4, 4), (6, 1, 1, 1), groups=6),
     "channels last": convolution("forward", (1, 29, 4, 5), (9, 29, 3, 3), channels_last=True),
     "one axis": convolution("forward", (2, 5, 17), (7, 5, 4)),
 }

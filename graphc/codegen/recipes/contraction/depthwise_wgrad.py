@@ -140,6 +140,7 @@ class DepthwiseWgradPlan:
         return BatchNest(
             problem, (halos, sums, channel), (ForEach(channels, body),), self.reason,
             once=(Clear(halos),), parallel=(channels,),
+            covered=(Axis("columns", count, Role.COLUMNS),),
         ).nest(())  # fmt: skip
 
 
