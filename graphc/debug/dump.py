@@ -10,6 +10,7 @@ out: texts, one for a graph or plan, one per kernel below that
 | passes | what each pass of the level takes away and adds, and how often its rules fire |
 | joint | forward and derived backward, after the passes of the level |
 | plan | kernels, buffers, steps; with `threads` how each step is split over them, and why |
+| nests | each kernel that is a nest: axes, splits, stages, statements |
 | loops | each kernel in the loop IR |
 | llvm | each kernel in LLVM IR |
 | asm | each kernel in the target's assembly |
@@ -25,10 +26,10 @@ from dataclasses import dataclass
 
 from graphc.autodiff.joint import joint
 from graphc.codegen.llvm.jit import assembly, llvm_text
-from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.loop_ir.verifier import verify as verify_loops
-from graphc.codegen.program.link import plan_kernels
-from graphc.codegen.recipes.lower import lower
+from graphc.codegen.nests.printer import print_nest
+from graphc.codegen.nests.verifier import verify_nest
+from graphc.codegen.recipes.lower import lower, nest_of
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.debug.dot import graph_dot, plan_dot
@@ -41,11 +42,11 @@ from graphc.ir.verifier import verify
 from graphc.passes.pipelines import optimize, verify_after
 from graphc.passes.recorder import PassRecord, Recorder
 from graphc.schedule.build import plan_graph
-from graphc.schedule.plan import Plan, kernels, print_plan
+from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
 from graphc.schedule.threads import spread, table, work_of
 
-STAGES = ("graph", "optimized", "passes", "joint", "plan", "loops", "llvm", "asm")
-KERNEL_STAGES = ("loops", "llvm", "asm")
+STAGES = ("graph", "optimized", "passes", "joint", "plan", "nests", "loops", "llvm", "asm")
+KERNEL_STAGES = ("nests", "loops", "llvm", "asm")
 DOT_STAGES = ("graph", "optimized", "joint", "plan")
 
 
@@ -110,15 +111,26 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
         yield print_plan(plan, locations=options.locations)
         yield table(plan, chosen)
         return
-    for kernel in _chosen(plan, target, options.kernel):
-        yield _kernel_text(kernel, stage, target)
+    for spec, name in _chosen(plan, options.kernel):
+        yield _kernel_text(spec, name, stage, target)
 
 
 def _graph_text(graph: Graph, options: DumpOptions) -> str:
     return graph_dot(graph) if options.dot else print_graph(graph, locations=options.locations)
 
 
-def _kernel_text(kernel: Kernel, stage: str, target: Target) -> str:
+def nest_text(spec: KernelSpec, name: str, target: Target) -> str:
+    """The nest of a kernel, or a line that says that it has none."""
+    nest = nest_of(spec, target)
+    if nest is None:
+        return f"// {name}: recipe {spec.recipe} writes its loops without a nest"
+    return print_nest(verify_nest(nest), name)
+
+
+def _kernel_text(spec: KernelSpec, name: str, stage: str, target: Target) -> str:
+    if stage == "nests":
+        return nest_text(spec, name, target)
+    kernel = lower(spec, target, name)
     verify_loops(kernel)
     if stage == "loops":
         return str(kernel)
@@ -143,17 +155,15 @@ def _pass_text(record: PassRecord) -> str:
     return "\n".join([f"{record.name}: {sizes}", *lines, *rules])
 
 
-def _chosen(plan: Plan, target: Target, wanted: str | None) -> list[Kernel]:
-    """All kernels of the plan, or the one that is wanted."""
-    if wanted is None:
-        return plan_kernels(plan, target)
-    names = list(kernels(plan).values())
-    if wanted not in names and wanted not in [name.partition("_")[0] for name in names]:
+def _chosen(plan: Plan, wanted: str | None) -> Iterator[tuple[KernelSpec, str]]:
+    """All kernels of the plan that have loops, or the one that is wanted, with their names."""
+    named = kernels(plan)
+    short = {name.partition("_")[0] for name in named.values()}
+    if wanted is not None and wanted not in named.values() and wanted not in short:
         raise GraphError(
-            f"the plan has no kernel {wanted!r}", hint=f"one of {', '.join(names) or 'none'}"
+            f"the plan has no kernel {wanted!r}",
+            hint=f"one of {', '.join(named.values()) or 'none'}",
         )
-    return [
-        kernel
-        for kernel in plan_kernels(plan, target)
-        if wanted in (kernel.name, kernel.name.partition("_")[0])
-    ]
+    for spec, name in named.items():
+        if spec.has_loops and wanted in (None, name, name.partition("_")[0]):
+            yield spec, name

@@ -7,7 +7,7 @@ out: a folder with
 |---|---|
 | `00_graph.graph` | the graph as it was given; `graphc.parse` reads it back |
 | `01_dead_code.graph`, … | the graph after each pass that changed it |
-| `…_plan.txt`, `…_loops.txt`, `…_llvm.ll`, `…_asm.s` | the stages below |
+| `…_plan.txt`, `…_nests.txt`, `…_loops.txt`, `…_llvm.ll`, `…_asm.s` | the stages below |
 | `ledger.txt`, `ledger.json` | every decision, and why |
 | `graph.dot`, `plan.dot` | the optimised graph and the plan, for Graphviz |
 | `inputs.npz`, `outputs.txt` | the bytes of each input, a digest of those of each output |
@@ -31,11 +31,13 @@ from graphc.codegen.program.link import plan_kernels
 from graphc.debug import ledger
 from graphc.debug.decisions import decisions
 from graphc.debug.dot import graph_dot, plan_dot
+from graphc.debug.dump import nest_text
 from graphc.debug.summary import as_json, summary_of
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import Recorder
 from graphc.runtime.executable import Executable
+from graphc.schedule.plan import kernels as named_kernels
 
 Array = np.ndarray[Any, Any]
 
@@ -108,10 +110,13 @@ def _stages(graph: Graph, recorder: Recorder, executable: Executable) -> Iterato
         if record.after is not record.before and str(record.after) != str(record.before):
             yield f"{record.name}.graph", str(record.after)
     yield "plan.txt", str(executable.plan)
-    kernels = plan_kernels(executable.plan, executable.target)
+    named, target = named_kernels(executable.plan), executable.target
+    nests = [nest_text(spec, name, target) for spec, name in named.items() if spec.has_loops]
+    yield "nests.txt", "\n\n".join(nests)
+    kernels = plan_kernels(executable.plan, target)
     yield "loops.txt", "\n\n".join(map(str, kernels))
-    yield "llvm.ll", "\n".join(llvm_text(kernel, executable.target) for kernel in kernels)
-    yield "asm.s", "\n".join(assembly(kernel, executable.target) for kernel in kernels)
+    yield "llvm.ll", "\n".join(llvm_text(kernel, target) for kernel in kernels)
+    yield "asm.s", "\n".join(assembly(kernel, target) for kernel in kernels)
 
 
 def _new_folder(folder: Path, name: str) -> Path:

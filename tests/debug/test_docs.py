@@ -7,6 +7,7 @@ What is compared, by the comment above a block or the block's language:
   whose text it is);
 - `<!-- table: MODULE -->`: the table in the docstring of MODULE;
 - `<!-- ulps -->`: the error bounds that ops declare;
+- `<!-- tails -->`: the ways to end a split of a nest;
 - `<!-- from: FILE -->`: the lines of FILE between `# -- declaration` and `# -- end`.
 """
 
@@ -25,6 +26,7 @@ from typing import Any
 import pytest
 
 import graphc.ops
+from graphc.codegen.nests.tails import Tail
 from graphc.debug.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +34,7 @@ DOCUMENTS = sorted([*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md", ROOT / "R
 UPDATE = os.environ.get("GRAPHC_UPDATE_DOCS") == "1"
 
 BLOCK = re.compile(r"(?:<!-- (?P<note>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```", re.S)
-TABLE = re.compile(r"<!-- (?P<note>table: \S+|ulps) -->\n(?P<text>(?:\|[^\n]*\n)*)")
+TABLE = re.compile(r"<!-- (?P<note>table: \S+|ulps|tails) -->\n(?P<text>(?:\|[^\n]*\n)*)")
 LINK = re.compile(r"\[[^\]\n]*\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -71,6 +73,12 @@ def ulps_table() -> str:
     return "".join(["| op | units in the last place |\n", "|---|---|\n", *rows])
 
 
+def tails_table() -> str:
+    rows = [[str(t), t.value.meaning, t.value.legal, t.value.cost] for t in Tail]
+    head = ["| tail | what it is | legal where | costs |\n", "|---|---|---|---|\n"]
+    return "".join([*head, *(f"| {' | '.join(row)} |\n" for row in rows)])
+
+
 def declaration(file: str) -> str:
     text = (ROOT / file).read_text("utf-8")
     lines = text.partition("# -- declaration\n")[2].rpartition("# -- end")[0]
@@ -89,6 +97,8 @@ def written_anew(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) ->
             new = docstring_table(kind.removeprefix("table: "))
         elif kind == "ulps":
             new = ulps_table()
+        elif kind == "tails":
+            new = tails_table()
         elif kind.startswith("from: "):
             new = declaration(kind.removeprefix("from: "))
         elif content.startswith("$ graphc "):

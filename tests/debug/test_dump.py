@@ -206,6 +206,17 @@ def test_loops_of_one_kernel(model: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "f32x8 = maximum" in one and one in text
 
 
+def test_nests_of_kernels_and_what_has_none(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("model.py:layer", "--stage", "nests", "--target", "x86-64-v3", "--level", "none")
+    text = output(capsys, *arguments)
+    assert text.startswith("nest k0_matmul over batch 1, ") and "\n  for columns" in text
+    assert "// k3_relu: recipe nest writes its loops without a nest" in text
+    one = output(capsys, *arguments, "--kernel", "k0")
+    assert one in text and one.count("nest k") == 1
+
+
 def test_llvm_ir_of_each_kernel(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "model.py:layer", "--stage", "llvm", "--target", "x86-64-v3")
     assert "define void @k0_matmul(" in text and "@llvm.fma.v8f32" in text

@@ -73,6 +73,7 @@ def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:
     assert all(step["bound"] and step["module"] == "" for step in launches)
     for texts in kernels.values():
         assert texts["body"].startswith("graph ") and "kernel" in texts["loops"]
+        assert texts["nest"].startswith("nest " if texts["recipe"] == "contract" else "// ")
         assert "define" in texts["llvm"] and texts["assembly"]
     assert call["passes"] and call["events"][0]
     (source,) = document["files"].values()

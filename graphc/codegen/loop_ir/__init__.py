@@ -1,4 +1,4 @@
-"""The loop IR, third of the four levels.
+"""The loop IR, fourth of the five levels.
 
 nodes and opcodes say what there is; builder writes it, into open_blocks; numbers are what it counts
 with: known where it is written, or computed when it runs. printer gives its text, verifier holds

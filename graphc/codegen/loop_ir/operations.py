@@ -40,11 +40,19 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     return np.where(wrong, odd, total).astype(np.float32)
 
 
-def _fma(statement: Let, a: Array, b: Array, c: Array) -> Array:
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a*b + c of arrays of one shape: floats rounded once, integers wrap."""
     if a.dtype == np.float32:
         return fma32(a, b, c)
+    if a.dtype != np.float64:
+        return np.asarray(a * b + c, a.dtype)
     function = libm_function("fma", DType.f64, 3)
-    return np.array([function(*lane) for lane in zip(a, b, c)], np.float64)
+    lanes = zip(a.ravel(), b.ravel(), c.ravel(), strict=True)
+    return np.array([function(*lane) for lane in lanes], np.float64).reshape(a.shape)
+
+
+def _fma(statement: Let, a: Array, b: Array, c: Array) -> Array:
+    return fused_multiply_add(a, b, c)
 
 
 @functools.cache

@@ -33,13 +33,39 @@ class Role(Enum):
         return self.value
 
 
+class AxisCells(Protocol):
+    """What positions of an axis stand for, where that is no run of coordinates."""
+
+    @property
+    def count(self) -> int:
+        """How many coordinates all of them have."""
+
+    def coordinates(self, position: int) -> tuple[int, ...]:
+        """Those of one position, of all axes of the role as one number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Positions [0, extent). Along an axis of sums their order is fixed: no split reorders it."""
+    """Positions [0, extent). Each stands for `inner` coordinates of its role, one behind the other,
+    or for those that `cells` has. Several axes of a role are its coordinates row by row, the one of
+    the least `number` outermost; those with cells are parts of it, side by side. Along an axis of
+    sums the order is fixed: no split reorders it. `block`: positions of one K block there; None:
+    where K blocks end is known only at run time. `has_products`: whether its results have any;
+    without they are zero."""
 
     name: str
     extent: Extent
     role: Role
+    number: int = 0
+    inner: Extent = 1
+    cells: AxisCells | None = None
+    block: int | None = None
+    has_products: bool = True
+
+    @property
+    def count(self) -> Extent:
+        """Coordinates of its role."""
+        return self.extent * self.inner if self.cells is None else self.cells.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +76,7 @@ class Split:
     name: str
     of: Axis | Split
     size: int
+    """In positions of the axis, or tiles of the split."""
     tail: Tail
     runs: tuple[Run, ...] = ()
     variable: str = ""
@@ -96,6 +123,11 @@ class Split:
     def unit(self) -> int:
         """Positions of the axis in one of what is split."""
         return 1 if isinstance(self.of, Axis) else self.of.unit * self.of.size
+
+    @property
+    def positions(self) -> int:
+        """Positions of the axis in a whole tile."""
+        return self.size * self.unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,38 +180,74 @@ OF_NUMBERS = frozenset({Tail.EXACT, Tail.WHOLE_AND_REST, Tail.RUNS, Tail.PEELED}
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a leaf does at a place. `covers`: axes of which it goes through all positions itself.
-    `reads`: stages. `clears`, `adds`, `takes`, `checks`: sums that it sets to zero, adds products
-    to, makes results of, computes again where they are NaN. `stores`: whether it stores results of
-    the place, `last` only in the last tile of that split. Without sums it stores those of products
-    it adds itself. `tails`: those of which it takes the last tiles."""
+    """What a leaf does at a place: for its results, those at the positions of the loops around it
+    and at all positions of the axes that it `covers`.
+
+    `reads`: stages. `fills`: a stage, of which it writes the elements of the place. `clears`,
+    `adds`, `takes`, `checks`: sums that it sets to zero, adds products to, makes results of,
+    computes again where they are NaN. Products are added K block by K block, each a sum from zero;
+    with `continues` one by one, to what the sums have. `starts`: in the first tile along the axis
+    of sums it takes them for zero. `stores`: whether it stores results, `last`
+    only in the last tile of that split. Without sums it stores those of products it adds itself.
+    `tails`: those of which it takes the last tiles. `overwrites`: whether a result may be computed
+    and stored twice."""
 
     covers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    fills: str | None = None
     clears: str | None = None
     adds: str | None = None
     takes: str | None = None
     checks: str | None = None
     stores: bool = False
     last: str | None = None
+    starts: bool = False
+    continues: bool = False
     tails: frozenset[Tail] = OF_NUMBERS
     overwrites: bool = False
-    """Whether a result may be computed and stored twice."""
 
     @property
     def has_products(self) -> bool:
-        return self.adds is not None or (self.stores and self.takes is None)
+        return self.takes is None and (self.adds is not None or self.stores)
+
+
+class Holds(Enum):
+    """What the elements of a stage are."""
+
+    BROADCAST = "broadcast operand"
+    VECTORS = "vector operand"
+    OPERANDS = "both operands"
+    SUMS = "sums"
+    NUMBERS = "numbers"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def is_operand(self) -> bool:
+        return self in (Holds.BROADCAST, Holds.VECTORS, Holds.OPERANDS)
+
+
+Room = tuple[tuple[str, Extent], ...]
+"""Of how many positions of an axis there is room, by the axes' names."""
 
 
 class Stage(Protocol):
-    """Scratch with a layout: a copy of an operand, or sums. `axes`: those its elements depend on.
-    `whole`: the splits of which it holds one tile at a time; of other axes it holds all."""
+    """Scratch with a layout: a copy of an operand, or sums. `room`: for the axes its elements
+    depend on. `whole`: the splits of which it holds one tile at a time; of other axes it holds
+    all."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def axes(self) -> tuple[str, ...]: ...
+    def holds(self) -> Holds: ...
+
+    @property
+    def room(self) -> Room: ...
+
+    @property
+    def whole(self) -> tuple[str, ...]: ...
 
     @property
     def text(self) -> str:
@@ -249,11 +317,12 @@ Statement = ForEach | Fill | Clear | Compute
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A kernel. `parallel`: the splits that threads divide, tiles of the first ahead of those of
-    the next; with none, a single part. `fused`: see the loop over the parallel one. `note`: see
-    Kernel."""
+    """A kernel. `domain`: coordinates of each role. `axes`: all, also those that leaves cover.
+    `parallel`: the splits that threads divide, tiles of the first ahead of those of the next; with
+    none, a single part. `fused`: see the loop over the parallel one. `note`: see Kernel."""
 
     name: str
+    domain: tuple[tuple[Role, Extent], ...]
     axes: tuple[Axis, ...]
     stages: tuple[Stage, ...]
     parallel: tuple[Split, ...]
@@ -277,6 +346,24 @@ def walk_splits(statements: tuple[Statement, ...]) -> Iterator[Split]:
     for statement in walk(statements):
         if isinstance(statement, ForEach):
             yield statement.split
+
+
+def all_splits(nest: Nest) -> list[Split]:
+    """Every split once: those of loops, each behind the splits whose tiles it splits, then what
+    loops clip besides."""
+    loops = [statement for statement in walk(nest.body) if isinstance(statement, ForEach)]
+    listed: dict[Split, None] = {}
+
+    def add(split: Split) -> None:
+        if isinstance(split.of, Split):
+            add(split.of)
+        listed[split] = None
+
+    for loop in loops:
+        add(loop.split)
+    for split in (*nest.parallel, *(split for loop in loops for split in loop.clips)):
+        add(split)
+    return list(listed)
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:

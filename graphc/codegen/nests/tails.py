@@ -67,8 +67,9 @@ class Tail(Enum):
         "a loop inside takes the number", "a minimum for each tile",
     )  # fmt: skip
     APART = _Way(
-        "counted, rest apart", "of tiles of tiles: as counted, but what is left of the inner tiles "
-        "is a tile of its own", "what is split are tiles of a split, of numbers",
+        "counted with rest apart",
+        "of tiles of tiles: as counted, but what is left of the inner tiles is a tile of its own",
+        "what is split are tiles of a split, of numbers",
         "the body twice where anything is left",
     )  # fmt: skip
     STEPPED = _Way(

@@ -27,6 +27,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Run, Tail
+from graphc.config import verify_passes
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -52,7 +53,11 @@ class _At:
 
 
 def write_nest(nest: Nest, context: WriterContext) -> Kernel:
-    """The kernel of a nest."""
+    """The kernel of a nest, which is verified where graphs are after each pass (GRAPHC_VERIFY)."""
+    if verify_passes():
+        from graphc.codegen.nests.verifier import verify_nest  # compiling needs it not
+
+        verify_nest(nest)
     writer = _Writer(nest, context)
     memory = {stage.name: stage.declare(context) for stage in nest.stages}
     builder = context.builder

@@ -6,10 +6,19 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
 from graphc.codegen.recipes.attention.backward import lower_attention_grad
 from graphc.codegen.recipes.attention.forward import lower_attention
-from graphc.codegen.recipes.contraction.recipe import lower_contract
+from graphc.codegen.recipes.contraction.recipe import (
+    contract_nest,
+    lower_contract,
+)
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
 from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.scan import lower_scan
@@ -17,13 +26,42 @@ from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.sort import lower_sort
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.ir.nodes import Graph, Value
 from graphc.schedule.plan import KernelSpec
+
+Array = np.ndarray[Any, Any]
 
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
     "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
     "winograd": lower_winograd,
 }  # fmt: skip
+
+
+NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {"contract": contract_nest}
+"""Those that make a nest first; the others write their loops themselves."""
+
+
+def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
+    """The nest that the loops of a kernel are written from; None where there is none."""
+    nest = NESTS.get(kernel.recipe)
+    return None if nest is None else nest(kernel.body, target)
+
+
+def by_nest(
+    kernel: KernelSpec, target: Target, sizes: Mapping[str, int], body: Graph,
+    values: Mapping[Value, Array],
+) -> tuple[Array, Array]:  # fmt: skip
+    """What the nest of a kernel computes, by its runner, and what `body` has there, which is the
+    kernel's at `sizes`, with these values. Raises LoweringError for a kernel without a nest."""
+    from graphc.codegen.recipes.contraction.arrays import contract_by_nest  # compiling needs it not
+
+    both = None
+    if kernel.recipe in NESTS:
+        both = contract_by_nest(kernel.body, target, sizes, body, values)
+    if both is None:
+        raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
+    return both
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

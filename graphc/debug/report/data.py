@@ -15,6 +15,7 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
 from graphc.debug.decisions import decisions
+from graphc.debug.dump import nest_text
 from graphc.debug.flat_graph import flat_plan, launch_nodes
 from graphc.debug.graph_diff import graph_diff
 from graphc.debug.places import steps_with_plans
@@ -222,7 +223,7 @@ def _kernels(plan: Plan, measured: Profile, target: Target) -> Iterator[tuple[st
         kernel = lower(spec, target, name)
         texts = {
             "recipe": spec.recipe, "note": kernel.note, "body": _text(spec.body),
-            "loops": str(kernel),
+            "nest": nest_text(spec, name, target), "loops": str(kernel),
         }  # fmt: skip
         yield name, {**texts, **_native_texts(kernel, target, rank[name])}
 

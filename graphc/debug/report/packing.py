@@ -17,7 +17,7 @@ MOST_BYTES = 480_000
 """Of all that is packed, so that a page stays below 600 kB, as long as decisions and graphs do."""
 LEAST_OF_KERNELS = 100_000
 """Of the texts of a call's kernels, where decisions and graphs alone take so much."""
-SPARED = ("llvm", "assembly", "loops")
+SPARED = ("llvm", "assembly", "loops", "nest")
 """Texts of a kernel that are left out where there is no room, in this order."""
 
 

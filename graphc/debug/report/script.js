@@ -52,7 +52,8 @@ function asked(name, then) {
   return null;
 }
 const summed = (differences) => { let last = 0; return differences.map((d) => (last += d)); };
-const KINDS = ["body", "loops", "llvm", "assembly"];
+const KINDS = ["body", "nest", "loops", "llvm", "assembly"];
+const STAGES = { nest: "nests", assembly: "asm" }; // what `graphc dump` calls them
 
 const heat = (f) => `hsl(${Math.round(8 + 118 * Math.max(0, (Math.min(f, 1) - 0.3) / 0.7))} 55% 38%)`;
 const fraction = (step) => (step.us ? step.limit / step.us : 1);
@@ -333,7 +334,7 @@ function side() {
     why(step),
     h("div", { class: "tabs" }, KINDS.map((kind, i) => h("button", { "data-text": i, class: i === shown.text ? "on" : "" }, kind))),
     h("pre", { id: "text" }, kernel[KINDS[shown.text]]
-      || (!texts ? "opening …" : kernel.body ? `Not in this page: graphc dump --stage ${KINDS[shown.text] === "assembly" ? "asm" : KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
+      || (!texts ? "opening …" : kernel.body ? `Not in this page: graphc dump --stage ${STAGES[KINDS[shown.text]] || KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
   mark();
 }
 
@@ -414,8 +415,7 @@ document.addEventListener("keydown", (event) => {
     Enter: () => { // what is SVG has no click of its own
       if (event.target.closest("[data-step],[data-line],[data-alike],[data-fold]")) event.target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     },
-    1: () => { shown.text = 0; side(); }, 2: () => { shown.text = 1; side(); },
-    3: () => { shown.text = 2; side(); }, 4: () => { shown.text = 3; side(); },
+    ...Object.fromEntries(KINDS.map((_, i) => [i + 1, () => { shown.text = i; side(); }])),
   };
   if (keys[event.key] && !(event.key === "Enter" && event.target.tagName === "BUTTON")) { event.preventDefault(); keys[event.key](); }
 });

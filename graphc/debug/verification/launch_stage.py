@@ -1,9 +1,9 @@
-"""The launches one by one: loops and native code of each kernel against its body, op by op.
+"""The launches one by one: nest, loops and native code of each kernel against its body, op by op.
 
 Each launch gets what it would read, and memory of its own full of poison where it only writes. So a
 difference is its kernel's, and an element left unwritten shows. The loops are interpreted, which is
 slow: only of small kernels, once each, and of a larger one whose native code is wrong, to tell its
-lowering from LLVM.
+lowering from LLVM. So are nests, where a kernel has one: what its sums give, before the epilogue.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from graphc.codegen.llvm.jit import KERNEL_FUNCTION
 from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.nests.verifier import verify_nest
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.lower import by_nest, lower, nest_of
 from graphc.codegen.target import Target
 from graphc.debug.verification.comparing import Array, ArrayDifference, difference
 from graphc.debug.verification.eager_stage import MOST_FINDINGS, SAME_BITS
@@ -41,7 +42,7 @@ BLAMED = 5_000_000.0
 def launch_stage(
     table: LaunchTable, arrays: Sequence[Array], kernels: OpKernels, target: Target
 ) -> list[StageResult]:
-    """Two stages: the loops of kernels, and the native code of launches."""
+    """Three stages: the nests and the loops of kernels, and the native code of launches."""
     return _Launches(table, kernels, target).stages(arrays)
 
 
@@ -50,6 +51,8 @@ class _Launches:
         self.table = table
         self.kernels = kernels
         self.target = target
+        self.nests: list[Finding] = []
+        self.as_nests: set[str] = set()
         self.loops: list[Finding] = []
         self.native: list[Finding] = []
         self.interpreted: set[str] = set()
@@ -60,7 +63,9 @@ class _Launches:
         run_plan(self.table.plan, tuple(arrays), self._run)
         loops = f"{len(self.interpreted)} of {len(self.names)} kernels interpreted"
         native = f"{self.runs} runs of launches, {len(self.names)} kernels"
+        nests = f"{len(self.as_nests)} of {len(self.names)} kernels run as nests"
         return [
+            StageResult("nests", nests, SAME_BITS, tuple(self.nests[:MOST_FINDINGS])),
             StageResult("loops", loops, SAME_BITS, tuple(self.loops[:MOST_FINDINGS])),
             StageResult("native", native, SAME_BITS, tuple(self.native[:MOST_FINDINGS])),
         ]
@@ -71,6 +76,9 @@ class _Launches:
         self.runs += 1
         self.names.add(at.name)
         small = total(spec.body) <= INTERPRETED
+        if small and at.name not in self.as_nests:
+            finding = self._by_nest(at, spec, reads)
+            self.nests += [] if finding is None else [finding]
         if small and spec.has_loops and at.name not in self.interpreted:
             finding = self._by_loops(at, spec, reads, expected)
             self.loops += [] if finding is None else [finding]
@@ -78,6 +86,23 @@ class _Launches:
         self.native += [] if finding is None else [finding]
         for target, result in zip(writes, expected, strict=True):
             target[...] = result.reshape(target.shape)
+
+    # -- nests -------------------------------------------------------------------------------
+
+    def _by_nest(self, at: NumberedLaunch, spec: KernelSpec, reads: list[Array]) -> Finding | None:
+        blame = f"the nest of {at.name}"
+        try:
+            nest = nest_of(at.kernel, self.target)
+            if nest is None:
+                return None
+            self.as_nests.add(at.name)
+            verify_nest(nest)
+            values = self.kernels.values(spec.body, [read.copy() for read in reads])
+            actual, expected = by_nest(at.kernel, self.target, at.sizes, spec.body, values)
+        except GraphError as error:
+            return Finding(blame, with_sentences(str(error)), at.place)
+        apart = difference(actual, expected)
+        return None if apart is None else Finding(blame, f"{at}: {apart}", at.place)
 
     # -- loops -------------------------------------------------------------------------------
 

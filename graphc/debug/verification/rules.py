@@ -1,4 +1,4 @@
-"""The sentences of the numbered rules that verifiers hold graphs, plans and loops to."""
+"""The sentences of the numbered rules that verifiers hold graphs, plans, nests and loops to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 MODULES = {
     "G": "graphc.ir.verifier", "P": "graphc.schedule.plan_verifier",
-    "L": "graphc.codegen.loop_ir.verifier", "R": "graphc.codegen.loop_ir.interpreter",
+    "N": "graphc.codegen.nests.verifier", "L": "graphc.codegen.loop_ir.verifier",
+    "R": "graphc.codegen.loop_ir.interpreter",
 }  # fmt: skip
 """By the letter of the level, the module whose docstring has the table of its rules."""
-_RULE = re.compile(r"\b([GPLR])(\d{1,2})\b")
+_RULE = re.compile(r"\b([GPNLR])(\d{1,2})\b")
 
 
 def with_sentences(message: str) -> str:

@@ -14,6 +14,7 @@ A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`
   `transposed_epilogue`, `guarded_sums`). These write with an `emitter`, and sums in the order of
   `k_blocks`.
 
-`winograd` is a recipe of its own, its plan of the same form.
+`arrays` gives the runner of nests its operands. `winograd` is a recipe of its own, its plan of the
+same form.
 docs/contractions.md tells how all of it works.
 """

@@ -22,9 +22,11 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Span,
     Split,
     Statement,
@@ -33,7 +35,9 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import (
     BatchNest,
     batch_loops,
+    batch_of,
     column_split,
+    sum_axis,
 )
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
@@ -105,12 +109,12 @@ class BlockedPlan:
 
     def nest(self) -> Nest:
         """Blocks of rows, blocks of columns, K blocks, columns, rows."""
-        parts, problem, depth = BlockedParts(self), self.problem, self.problem.depth
-        loops = batch_loops(problem)
+        problem, depth, loops = self.problem, self.problem.depth, batch_loops(self.problem)
+        parts = BlockedParts(self, tuple(loops))
         ahead: tuple[PackedAhead, ...] = ()
         if not parts.packs_rows:
             ahead = packed_ahead(problem, self.packing, loops, by_k_block=True)
-        k = Split("k", Axis("k", depth, Role.SUM), K_BLOCK, Tail.PEELED, variable="k_block")
+        k = Split("k", sum_axis(problem), K_BLOCK, Tail.PEELED, variable="k_block")
         sums = parts.sums
         broadcast = (PackedRows(parts),) if parts.packs_rows else ()
         vectors = (PackedColumns(parts),) if self.packs_columns else ()
@@ -147,10 +151,14 @@ class BlockedParts:
     """The splits, and where copies and sums of a tile lie."""
 
     plan: BlockedPlan
+    loops: tuple[Variable, ...]
 
     @property
     def columns(self) -> Split:
-        return column_split(self.plan.columns, self.plan.tile)
+        return column_split(self.plan.problem, self.plan.columns, self.plan.tile)
+
+    def batch(self, holds: Holds) -> tuple[str, ...]:
+        return batch_of(self.plan.problem, self.loops, holds)
 
     @property
     def count(self) -> int:
@@ -225,9 +233,13 @@ class BlockedParts:
         """Those of a block of rows and one of columns, from K block to K block."""
         if self.plan.problem.depth <= K_BLOCK:
             return None
-        vectors = self.column_blocks.size * self.tile_sums // self.plan.lanes
-        blocks = ("column_blocks", "row_blocks") if self.plan.blocks.rows else ("column_blocks",)
-        return Sums("sums", ("rows", "columns"), vectors, blocks)
+        batch, columns = self.batch(Holds.SUMS), self.column_blocks
+        room = (
+            *((name, 1) for name in batch), ("rows", self.row_tiles * self.plan.tile.rows),
+            ("columns", columns.positions),
+        )  # fmt: skip
+        blocks = (columns.name, "row_blocks") if self.plan.blocks.rows else (columns.name,)
+        return Sums("sums", room, (*batch, *blocks))
 
     def sum_at(self, rows: Span, columns: Span) -> Expr:
         """Where the sums of a tile start."""
@@ -242,11 +254,23 @@ class PackedRows:
 
     parts: BlockedParts
     name: str = "broadcast"
-    axes: tuple[str, ...] = ("rows", "k")
+    holds: Holds = Holds.BROADCAST
+
+    @property
+    def room(self) -> Room:
+        packing, depth = self.parts.plan.packing, self.parts.plan.problem.depth
+        assert packing is not None
+        rows = self.parts.groups * packing.group_rows
+        at_once = min(K_BLOCK, depth) if self.parts.one_block else depth
+        return (*((name, 1) for name in self._batch), ("rows", rows), ("k", at_once))
+
+    @property
+    def _batch(self) -> tuple[str, ...]:
+        return self.parts.batch(self.holds)
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return ("row_blocks", "k") if self.parts.one_block else ("row_blocks",)
+        return (*self._batch, "row_blocks", *(("k",) if self.parts.one_block else ()))
 
     @property
     def text(self) -> str:
@@ -310,11 +334,23 @@ class PackedColumns:
 
     parts: BlockedParts
     name: str = "vectors"
-    axes: tuple[str, ...] = ("columns", "k")
+    holds: Holds = Holds.VECTORS
+
+    @property
+    def room(self) -> Room:
+        parts, depth = self.parts, self.parts.plan.problem.depth
+        tiles = parts.count if self._ahead else parts.column_blocks.size
+        at_once = depth if self._ahead else min(K_BLOCK, depth)
+        columns = ("columns", tiles * parts.plan.tile.vectors)
+        return (*((name, 1) for name in self._batch), columns, ("k", at_once))
+
+    @property
+    def _batch(self) -> tuple[str, ...]:
+        return self.parts.batch(self.holds)
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return () if self.parts.plan.blocks.rows else ("column_blocks", "k")
+        return (*self._batch, *(() if self._ahead else ("column_blocks", "column_runs", "k")))
 
     @property
     def text(self) -> str:
@@ -378,7 +414,9 @@ class PackColumns:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("columns", "k"), tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN})
+        return Effect(
+            covers=("k",), fills=self.stage.name, tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN}
+        )
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         self.stage.pack(emit, place, of(0), emit.problem.depth)
@@ -428,7 +466,10 @@ class BlockedTile:
     def effect(self) -> Effect:
         reads = (*(["broadcast"] if self.packed else []), *(["vectors"] if self.panel else []))
         adds = "sums" if self.parts.sums is not None else None
-        return Effect(reads=reads, adds=adds, stores=True, last="k", tails=BLOCKED)
+        return Effect(
+            reads=reads, adds=adds, stores=True, last="k", tails=BLOCKED,
+            starts=self.parts.plan.problem.depth <= 2 * K_BLOCK,
+        )  # fmt: skip
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         parts, plan, k = self.parts, self.parts.plan, place["k"]

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.nests.nest import NestPlace
+from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
@@ -191,10 +191,13 @@ class PackedAhead:
     overlaps: bool = False
     name: str = "broadcast"
     whole: tuple[str, ...] = ()
+    holds: Holds = Holds.BROADCAST
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return (*(variable.name for variable in self.used), "rows", "k")
+    def room(self) -> Room:
+        rows = self.packing.groups(self.problem.rows) * self.packing.group_rows
+        used = ((variable.name, variable.extent) for variable in self.used)
+        return (*used, ("rows", rows), ("k", self.problem.view.k[0]))
 
     @property
     def text(self) -> str:

@@ -22,14 +22,16 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Split,
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.codegen.recipes.contraction.axes import BatchNest, each
+from graphc.codegen.recipes.contraction.axes import BatchNest, each, sum_axis
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.halo import HaloPlan, plan_halo
@@ -114,16 +116,19 @@ class DepthwiseWgradPlan:
         """Blocks of lanes along the last axis of the batch; all results of each at once."""
         problem, view = self.problem, self.problem.view
         count = math.prod(view.n)
-        last = Axis("channels", view.batch[-1], Role.BATCH)
+        last = Axis("channels", view.batch[-1], Role.BATCH, len(view.batch) - 1)
         channels = Split("channels", last, self.lanes, Tail.WHOLE_AND_REST)
-        groups = Split("group", Axis("k", view.k[0], Role.SUM), self.group, Tail.BOUNDED)
-        outer = [each(v.name, v, Role.BATCH) for v in batch_variables(view)[:-1]]
-        names = (*(split.name for split in outer), "channels")
+        groups = Split("group", sum_axis(problem), self.group, Tail.BOUNDED)
+        variables = batch_variables(view)[:-1]
+        outer = [each(v.name, v, Role.BATCH, i) for i, v in enumerate(variables)]
+        batch = tuple(split.name for split in outer)
+        at_once = (*((name, 1) for name in batch), ("channels", self.lanes), ("columns", count))
         halos = GroupHalos(
-            problem, (self.broadcast, self.vectors), (*names, "k"), groups.name, self.group,
-            channels.name, asks_first=not problem.has_sizes,
+            problem, (self.broadcast, self.vectors), (*at_once, ("k", self.group)), batch,
+            groups.name, self.group, channels.name, asks_first=not problem.has_sizes,
         )  # fmt: skip
-        channel, sums = Channel(self.lanes), Sums("sums", names, count, names)
+        sums = Sums("sums", at_once, (*batch, "channels"), self.lanes)
+        channel = Channel(self.lanes)
         leaf = ChannelProducts(problem, sums, count, self.unrolled)
         results = ChannelResults(problem, sums, count, self.lanes, self.recomputed)
         body: tuple[Statement, ...] = (
@@ -135,6 +140,7 @@ class DepthwiseWgradPlan:
         return BatchNest(
             problem, (halos, sums, channel), (ForEach(channels, body),), self.reason,
             once=(Clear(halos),), parallel=(channels,),
+            covered=(Axis("columns", count, Role.COLUMNS),),
         ).nest(())  # fmt: skip
 
 
@@ -167,8 +173,12 @@ class Channel:
 
     lanes: int
     name: str = "channel"
-    axes: tuple[str, ...] = ("channels",)
     whole: tuple[str, ...] = ("channels",)
+    holds: Holds = Holds.NUMBERS
+
+    @property
+    def room(self) -> Room:
+        return (("channels", self.lanes),)
 
     @property
     def text(self) -> str:
@@ -208,7 +218,7 @@ class ChannelClear:
 
     @property
     def effect(self) -> Effect:
-        return Effect(clears="sums")
+        return Effect(covers=("columns",), clears="sums")
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         vectors, first = self.sums.vectors, emit.first_addend()
@@ -231,10 +241,9 @@ class ChannelProducts:
     @property
     def effect(self) -> Effect:
         return Effect(
-            reads=("channel", "halo"),
-            adds="sums",
-            tails=OF_NUMBERS | {Tail.BOUNDED},
-        )
+            covers=("columns",), reads=("channel", "halo"), adds="sums",
+            starts=not self.problem.has_sizes, tails=OF_NUMBERS | {Tail.BOUNDED},
+        )  # fmt: skip
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         view = self.problem.view
@@ -287,7 +296,7 @@ class ChannelResults:
 
     @property
     def effect(self) -> Effect:
-        return Effect(reads=("channel",), takes="sums", stores=True)
+        return Effect(covers=("columns",), reads=("channel",), takes="sums", stores=True)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         memory, filled_in, lane = place.memory["sums"], place.filled["sums"], emit.copier.lane()

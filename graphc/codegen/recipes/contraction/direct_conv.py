@@ -23,15 +23,18 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Split,
 )
 from graphc.codegen.nests.tails import Run, Tail
 from graphc.codegen.recipes.contraction.axes import (
     BatchNest,
     batch_loops,
+    batch_of,
     column_split,
 )
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, note, scatter_cost
@@ -40,7 +43,13 @@ from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
 from graphc.codegen.recipes.contraction.lines import Lines, lines_of
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.sums import Sums
-from graphc.codegen.recipes.contraction.tap_list import Taps, in_k_blocks, planes_of, store_sums
+from graphc.codegen.recipes.contraction.tap_list import (
+    Taps,
+    in_k_blocks,
+    is_cut,
+    planes_of,
+    store_sums,
+)
 from graphc.codegen.recipes.contraction.tiles import (
     Columns,
     OutputTile,
@@ -117,32 +126,37 @@ class DirectConvPlan:
     def nest(self) -> Nest:
         """Batch, tiles of columns, K blocks, tiles of positions, lines, listed taps."""
         problem, view = self.problem, self.problem.view
-        columns = column_split(self.columns, self.tile)
+        columns = column_split(problem, self.columns, self.tile)
         runs, number = [], 0
         for segment in self.lines.segments:
             runs.append(Run(number, segment.first, segment.count, segment.rows))
             number += segment.count
-        line = Axis("positions", view.m[-1], Role.ROWS)
+        line = Axis("positions", view.m[-1], Role.ROWS, number=1)
         segments = Split("positions", line, self.tile.rows, Tail.RUNS, tuple(runs), "segment")
         lines = Split("lines", Axis("lines", self.lines.count, Role.ROWS), 1, Tail.EXACT)
         # Each tap of the last axis reads the number anew. Where two taps of neighbouring positions
         # are the same element, LLVM would share the load, and have no registers left for the sums.
         lister = LineTaps(problem, self.lines)
         taps = Taps(self.lines.count, math.prod(view.k[1:-1]), view.k[-1], lister.entry)
-        rows, whole = ("positions", "lines"), ("columns",)
-        sums = Sums("sums", (*rows, "columns"), problem.rows * self.tile.vectors, whole)
+        loops = batch_loops(problem)
+        batch = batch_of(problem, loops, Holds.SUMS)
+        room: Room = (
+            *((name, 1) for name in batch), ("lines", self.lines.count), ("positions", view.m[-1]),
+            ("columns", self.tile.vectors),
+        )  # fmt: skip
+        sums = Sums("sums", room, (*batch, "columns"))
         width = self.tile.vectors * self.lanes
-        transposed = Transposed(width, problem.rows, (*rows, "columns"), whole)
+        transposed = Transposed(width, problem.rows)
         tile = LineTile(self, width)
         tiles = ForEach(segments, (ForEach(lines, (Compute(tile),)),))
-        products = in_k_blocks(view.k, (Clear(sums),), (tiles,))
+        products = in_k_blocks(problem, (Clear(sums),), (tiles,))
         results = Compute(LineResults(self, width))
         parallel = (columns,) if columns.tiles != 1 else ()
         return BatchNest(
             problem, (sums, transposed, taps),
             (ForEach(columns, (*products, Fill(sums), results)),), self.reason,
             once=(Fill(taps),), parallel=parallel,
-        ).nest(batch_loops(problem))  # fmt: skip
+        ).nest(loops)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +226,11 @@ class LineTile:
 
     @property
     def effect(self) -> Effect:
-        covers = () if self.plan.problem.depth > K_BLOCK else ("k",)
+        several = is_cut(self.plan.problem.view.k)
         return Effect(
-            covers=covers, reads=("taps",), adds="sums", tails=OF_NUMBERS | {Tail.STEPPED}
-        )
+            covers=() if several else ("k",), reads=("taps",), adds="sums", starts=not several,
+            tails=OF_NUMBERS | {Tail.STEPPED},
+        )  # fmt: skip
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         span, line, vectors = place["positions"], place["lines"].first, place["columns"]

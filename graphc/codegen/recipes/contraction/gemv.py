@@ -19,15 +19,15 @@ from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
-    Axis,
     Compute,
     Effect,
     Fill,
     ForEach,
+    Holds,
     Leaf,
     Nest,
     NestPlace,
-    Role,
+    Room,
     Split,
     Stage,
     Statement,
@@ -36,7 +36,9 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import (
     BatchNest,
     batch_loops,
+    batch_of,
     column_split,
+    sum_axis,
 )
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
@@ -97,14 +99,14 @@ class GemvPlan:
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
-        columns = column_split(self.columns, Tile(1, self.vectors))
+        columns = column_split(problem, self.columns, Tile(1, self.vectors))
         row = Row(problem, self.columns)
         parallel = (columns,) if columns.tiles != 1 else ()
         if self.transposed:
             body: tuple[Statement, ...] = (ForEach(columns, (Compute(TransposedBlock(row)),)),)
             stages: tuple[Stage, ...] = ()
         else:
-            body, stages = _streamed(row, columns)
+            body, stages = _streamed(row, columns, loops)
         return BatchNest(problem, stages, body, self.reason, parallel=parallel).nest(loops)
 
 
@@ -145,12 +147,15 @@ class Row:
 # -- streamed --------------------------------------------------------------------------------------
 
 
-def _streamed(row: Row, columns: Split) -> tuple[tuple[Statement, ...], tuple[Stage, ...]]:
+def _streamed(
+    row: Row, columns: Split, loops: Sequence[Variable]
+) -> tuple[tuple[Statement, ...], tuple[Stage, ...]]:
     """Sums in scratch, to which a few rows of the matrix at a time are added; of several K blocks
     those of one, added to totals."""
-    size = row.columns.vectors
-    depth = Axis("k", row.problem.depth, Role.SUM)
-    sums, rows = Sums("sums", ("columns",), size), RowElements(row)
+    batch = batch_of(row.problem, loops, Holds.SUMS)
+    room = (*((name, 1) for name in batch), ("columns", row.columns.vectors))
+    depth, sums = sum_axis(row.problem), Sums("sums", room, batch)
+    rows = RowElements(row, batch_of(row.problem, loops, Holds.BROADCAST))
     k = Split("matrix_rows", depth, STREAMS, Tail.WHOLE_AND_REST, variable="k")
 
     def over(leaf: Leaf) -> ForEach:
@@ -160,7 +165,7 @@ def _streamed(row: Row, columns: Split) -> tuple[tuple[Statement, ...], tuple[St
     if depth.extent <= K_BLOCK:
         results = over(StreamedResults(row, sums))
         return (over(ClearVectors(sums)), ForEach(k, products), Fill(sums), results), (sums, rows)
-    totals = Sums("totals", ("columns",), size)
+    totals = Sums("totals", room, batch)
     blocks = Split("k_block", depth, K_BLOCK, Tail.WHOLE_AND_REST, variable="kblock")
     of_block = (
         over(ClearVectors(sums)), ForEach(k, products, within=blocks), Fill(sums),
@@ -227,9 +232,17 @@ class RowElements:
     """The stage of the vector's elements for some rows of the matrix, each in all lanes."""
 
     row: Row
+    batch: tuple[str, ...]
     name: str = "vector"
-    axes: tuple[str, ...] = ("k",)
-    whole: tuple[str, ...] = ("matrix_rows",)
+    holds: Holds = Holds.BROADCAST
+
+    @property
+    def room(self) -> Room:
+        return (*((name, 1) for name in self.batch), ("k", STREAMS))
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return (*self.batch, "matrix_rows")
 
     @property
     def text(self) -> str:
@@ -259,7 +272,7 @@ class StreamedProducts:
 
     @property
     def effect(self) -> Effect:
-        return Effect(reads=("vector",), adds=self.sums.name)
+        return Effect(reads=("vector",), adds=self.sums.name, continues=True)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         sums, wide = place.memory[self.sums.name], place.filled["vector"]

@@ -21,13 +21,15 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Split,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, batch_of, vector_axis
 from graphc.codegen.recipes.contraction.broadcast_operand import packed_ahead
 from graphc.codegen.recipes.contraction.costs import note
 from graphc.codegen.recipes.contraction.emitter import Emitter
@@ -89,13 +91,15 @@ class ParitySplitPlan:
         tiling, read, problem = self.tiling, self.read, self.problem
         loops = batch_loops(problem)
         computed = tuple(c for c in tiling.columns if _has_products(tiling, c.residues))
-        results = ParityResults(problem, tiling.columns, computed)
+        results = ParityResults(
+            problem, tiling.columns, computed, batch_of(problem, loops, Holds.SUMS)
+        )
         packing = tiling.packing
         if packing is not None and len(computed) < 2:
             packing = replace(packing, taps_first=0)
         overlaps = last_overlaps(problem, tiling.tile, packing)
         broadcast = packed_ahead(problem, packing, loops, overlaps=overlaps)
-        vectors = vector_stage(problem, read, computed, tiling.tile)
+        vectors = vector_stage(problem, read, computed, tiling.tile, loops)
         tiles = TileLoops(
             problem, computed, tiling.tile, tiling.unrolled,
             recomputed=read.guarded and problem.dtype.is_float and problem.depth != 0,
@@ -107,7 +111,7 @@ class ParitySplitPlan:
         return BatchNest(
             problem, (results, *broadcast, *(() if vectors is None else (vectors,))),
             (*map(Fill, halo), *tiles.statements(False), Fill(results), outputs),
-            self.reason, once=(*map(Fill, broadcast), *map(Clear, halo)),
+            self.reason, once=(*map(Fill, broadcast), *map(Clear, halo)), covered=results.skipped,
         ).nest(loops)  # fmt: skip
 
 
@@ -130,16 +134,32 @@ class ParityResults:
     problem: ContractionProblem
     classes: tuple[Columns, ...]
     computed: tuple[Columns, ...]
+    batch: tuple[str, ...]
     name: str = "results"
-    whole: tuple[str, ...] = ()
+    holds: Holds = Holds.SUMS
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return ("rows", *(name for name, _ in column_names(self.computed)))
+    def room(self) -> Room:
+        names = column_names(self.computed)
+        columns = ((name, each.vectors) for name, each in names)
+        return (*((name, 1) for name in self.batch), ("rows", self.problem.rows), *columns)
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return self.batch
 
     @property
     def text(self) -> str:
         return f"{self.problem.dtype} [class][{self.problem.rows} rows][columns]"
+
+    @property
+    def skipped(self) -> tuple[Axis, ...]:
+        """The axes of classes without products, whose results are zeros."""
+        classes = (columns for columns in self.classes if columns not in self.computed)
+        return tuple(
+            replace(vector_axis(self.problem, columns, f"skipped{i}"), has_products=False)
+            for i, columns in enumerate(classes)
+        )
 
     @property
     def columns(self) -> dict[Shape, Columns]:
@@ -206,8 +226,9 @@ class Interleaved:
 
     @property
     def effect(self) -> Effect:
-        names = (name for name, _ in column_names(self.results.computed))
-        return Effect(covers=tuple(names), takes=self.results.name, stores=True)
+        computed = (name for name, _ in column_names(self.results.computed))
+        names = (*computed, *(axis.name for axis in self.results.skipped))
+        return Effect(covers=names, takes=self.results.name, stores=True)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         columns = self.results.columns

@@ -9,6 +9,7 @@ from __future__ import annotations
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.recipes.contraction.emitter import EmissionContext, Emitter
@@ -16,6 +17,14 @@ from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
+
+
+def contract_nest(body: Graph, target: Target) -> Nest | None:
+    """The nest of such a kernel; None where it has no results."""
+    lanes = lanes_for(body, target)
+    if not next(problems(body, lanes)).has_results:
+        return None
+    return choose(body, lanes, target).nest()
 
 
 def lower_contract(name: str, body: Graph, target: Target) -> Kernel:

@@ -155,7 +155,8 @@ class TileLeaf:
         copies = ["broadcast"] if self.packed else []
         copies += [self.vectors.name] if self.vectors is not None else []
         return Effect(
-            covers=("k",), reads=tuple(copies), adds=self.results, stores=self.results is None,
+            covers=("k",), reads=tuple(copies), adds=self.results, starts=True,
+            stores=self.results is None,
             tails=OF_NUMBERS | {Tail.CLAMPED, Tail.SHIFTED},
             overwrites=self.overwrites,
         )  # fmt: skip
@@ -223,7 +224,9 @@ class TileLoops:
     def splits(self) -> list[Split]:
         """The tiles of columns of each residue class."""
         return [
-            column_split(columns, self.tile, name, f"{name}_" if name != "columns" else name)
+            column_split(
+                self.problem, columns, self.tile, name, f"{name}_" if name != "columns" else name
+            )
             for name, columns in column_names(self.columns)
         ]
 

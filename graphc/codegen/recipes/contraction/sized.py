@@ -20,9 +20,11 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Split,
     Statement,
 )
@@ -79,13 +81,14 @@ class SizedPlan:
     def nest(self) -> Nest:
         problem, n = self.problem, self.problem.view.n
         columns = Split(
-            "columns", Axis("columns", n[-1] if n else 1, Role.COLUMNS), self.lanes, Tail.MASKED
-        )
+            "columns", Axis("columns", n[-1] if n else 1, Role.COLUMNS, max(len(n) - 1, 0)),
+            self.lanes, Tail.MASKED,
+        )  # fmt: skip
         rows = Split("rows", Axis("rows", problem.rows, Role.ROWS), self.rows, Tail.ONE_BY_ONE)
         leaf = SizedLeaf(problem, self.rows, len(n) - 1)
         body: tuple[Statement, ...] = (ForEach(rows, (Compute(leaf),)),)
         for axis in reversed(range(len(n) - 1)):
-            split = each(f"n{axis}", Variable(f"n{axis}", n[axis]), Role.COLUMNS)
+            split = each(f"n{axis}", Variable(f"n{axis}", n[axis]), Role.COLUMNS, axis)
             body = (ForEach(split, body, always=n[axis] != 1),)
         lanes = Lanes(self.lanes)
         return BatchNest(
@@ -112,8 +115,12 @@ class Lanes:
 
     lanes: int
     name: str = "lanes"
-    axes: tuple[str, ...] = ("columns",)
     whole: tuple[str, ...] = ("columns",)
+    holds: Holds = Holds.NUMBERS
+
+    @property
+    def room(self) -> Room:
+        return (("columns", self.lanes),)
 
     @property
     def text(self) -> str:

@@ -21,6 +21,7 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Leaf,
     Nest,
     NestPlace,
@@ -33,7 +34,9 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import (
     BatchNest,
     batch_loops,
+    batch_of,
     column_split,
+    sum_axis,
 )
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
@@ -107,19 +110,23 @@ class SplitKPlan:
 
     def nest(self) -> Nest:
         """Groups of the first axis of k outside, then blocks of rows, columns, rows."""
-        problem, tile, k = self.problem, self.tile, self.problem.view.k
+        problem, tile = self.problem, self.tile
         row = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", row, tile.rows, Tail.WHOLE_AND_REST, variable="tile")
         block = max(min(ROW_TILES, fixed(rows.whole) // BLOCKS), 1)
         blocks = Split("row_blocks", rows, block, Tail.APART, variable="row_block")
-        groups = Split("group", Axis("k", k[0], Role.SUM), self.group, Tail.BOUNDED)
-        columns = column_split(self.columns, tile)
+        groups = Split("group", sum_axis(problem), self.group, Tail.BOUNDED)
+        columns = column_split(problem, self.columns, tile)
         one_group = groups.tiles == 1
         kept = block * tile.rows if one_group else problem.rows
-        names = ("rows", "columns")
-        sums = Sums("sums", names, kept * self.columns.vectors, ("row_blocks",) * one_group)
+        loops, vectors = batch_loops(problem), ("columns", self.columns.vectors)
+        batch = batch_of(problem, loops, Holds.SUMS)
+        room = (*((name, 1) for name in batch), ("rows", kept), vectors)
+        sums = Sums("sums", room, (*batch, *(("row_blocks",) * one_group)))
         split = None if one_group else groups.name
-        halo = GroupHalos(problem, (self.halo,), ("columns", "k"), split, self.group)
+        batch = batch_of(problem, loops, Holds.VECTORS)
+        room = (*((name, 1) for name in batch), vectors, ("k", self.group))
+        halo = GroupHalos(problem, (self.halo,), room, batch, split, self.group)
         part = GroupPart(self, sums, one_group)
 
         def each_row(leaf: Leaf) -> ForEach:
@@ -138,7 +145,7 @@ class SplitKPlan:
             )
         return BatchNest(
             problem, (sums, halo), body, self.reason, once=(Clear(halo),), parallel=(blocks,)
-        ).nest(batch_loops(problem))
+        ).nest(loops)
 
 
 def wants_groups(tiling: Tiling) -> bool:
@@ -180,7 +187,7 @@ class GroupClear:
 
     @property
     def effect(self) -> Effect:
-        return Effect(clears="sums", covers=("columns",))
+        return Effect(covers=("columns",), clears="sums", tails=OF_NUMBERS | {Tail.APART})
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, part = place["rows"], self.part
@@ -208,7 +215,7 @@ class GroupProducts:
     def effect(self) -> Effect:
         covers = ("k",) if self.part.one_group else ()
         return Effect(
-            covers=covers, reads=("halo",), adds="sums",
+            covers=covers, reads=("halo",), adds="sums", starts=self.part.one_group,
             tails=OF_NUMBERS | {Tail.APART, Tail.BOUNDED},
         )  # fmt: skip
 
@@ -251,7 +258,8 @@ class GroupCheck:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("columns", "k"), checks="sums")
+        tails = OF_NUMBERS | {Tail.APART}
+        return Effect(covers=("columns", "k"), checks="sums", tails=tails)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, plan, sums = place["rows"], self.part.plan, place.memory["sums"]
@@ -282,7 +290,8 @@ class GroupResults:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("columns",), takes="sums", stores=True)
+        tails = OF_NUMBERS | {Tail.APART}
+        return Effect(covers=("columns",), takes="sums", stores=True, tails=tails)
 
     def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, kept = place["rows"], self.part.kept(place["rows"])

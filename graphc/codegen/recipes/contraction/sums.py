@@ -6,23 +6,29 @@ leaves clear and add to, and which is filled where nothing is added any more.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import NestPlace
+from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ir.dims import Extent
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """`vectors` of sums; `whole`: see Stage."""
+    """Sums in vectors; `room`, `whole`: see Stage. `lanes`: positions of it that one vector has."""
 
     name: str
-    axes: tuple[str, ...]
-    vectors: Extent
+    room: Room
     whole: tuple[str, ...] = ()
+    lanes: int = 1
+    holds: Holds = Holds.SUMS
+
+    @property
+    def vectors(self) -> Extent:
+        return math.prod(extent for _, extent in self.room) // self.lanes
 
     @property
     def text(self) -> str:

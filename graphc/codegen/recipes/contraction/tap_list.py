@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.nests.nest import Axis, ForEach, NestPlace, Role, Split, Statement
+from graphc.codegen.nests.nest import ForEach, Holds, NestPlace, Room, Split, Statement
 from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import sum_axis
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.ir.dims import always_le
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -59,8 +61,9 @@ class Taps:
     size: int
     entry: Entry
     name: str = "taps"
-    axes: tuple[str, ...] = ()
+    room: Room = ()
     whole: tuple[str, ...] = ()
+    holds: Holds = Holds.NUMBERS
 
     @property
     def text(self) -> str:
@@ -99,16 +102,21 @@ class Taps:
         return taps
 
 
+def is_cut(k: Shape) -> bool:
+    """Whether there are several K blocks."""
+    return not always_le(math.prod(k), K_BLOCK)
+
+
 def in_k_blocks(
-    k: Shape, clear: tuple[Statement, ...], body: tuple[Statement, ...]
+    problem: ContractionProblem, clear: tuple[Statement, ...], body: tuple[Statement, ...]
 ) -> tuple[Statement, ...]:
     """`body` for the indices of k's first axis, those of one K block at a time; where there are
     several, behind what clears the sums that it adds to."""
-    axis, step = cut(k)
+    axis, step = cut(problem.view.k)
     assert axis == 0, "the taps of one plane are part of one K block"
-    if always_le(math.prod(k), K_BLOCK):
+    if not is_cut(problem.view.k):
         return body
-    planes = Split("k", Axis("k", k[0], Role.SUM), step, Tail.STEPPED)
+    planes = Split("k", sum_axis(problem), step, Tail.STEPPED)
     return (*clear, ForEach(planes, body))
 
 

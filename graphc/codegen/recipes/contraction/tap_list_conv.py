@@ -26,14 +26,16 @@ from graphc.codegen.nests.nest import (
     Effect,
     Fill,
     ForEach,
+    Holds,
     Nest,
     NestPlace,
     Role,
+    Room,
     Split,
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, batch_of
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
@@ -43,6 +45,7 @@ from graphc.codegen.recipes.contraction.tap_list import (
     TapList,
     Taps,
     in_k_blocks,
+    is_cut,
     planes_of,
     store_sums,
 )
@@ -98,30 +101,39 @@ class TapListConvPlan:
         planes = Planes(self)
         row = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", row, tile.rows, Tail.WHOLE_AND_REST, variable="row_block")
-        axis = Axis("along", self.windows.extent, Role.COLUMNS)
+        by_column = self.windows.by_column
+        role = Role.COLUMNS if by_column else Role.BATCH
+        axis = Axis("along", self.windows.extent, role)
         tail = Tail.by(axis.extent, Tail.EXACT, Tail.BOUNDED)
         parts = Split("along", axis, planes.width, tail, variable="part")
-        position = Axis("positions", planes.positions, Role.COLUMNS)
+        position = Axis("positions", planes.positions, Role.COLUMNS, number=1)
         positions = Split("positions", position, 1, Tail.EXACT, variable="position")
         one_part = parts.tiles == 1
-        copy, results = PartCopy(planes, one_part), ("rows", "along", "positions")
-        whole = ("rows",) if one_part else ("rows", "along")
-        sums = Sums("sums", results, tile.rows * planes.positions * tile.vectors, whole)
-        transposed = Transposed(planes.along, planes.positions, results, whole)
+        # Without the images, where these run along vectors.
+        loops = batch_loops(problem, 0 if by_column else 1)
+        batch = batch_of(problem, loops, Holds.SUMS)
+        copy = PartCopy(planes, one_part, batch_of(problem, loops, Holds.VECTORS))
+        room: Room = (
+            *((name, 1) for name in batch), ("rows", tile.rows), ("positions", planes.positions),
+            ("along", planes.width),
+        )  # fmt: skip
+        whole = (*batch, "rows") if one_part else (*batch, "rows", "along")
+        sums = Sums("sums", room, whole, self.lanes)
+        transposed = Transposed(planes.along, planes.positions)
         taps = Taps(planes.positions, math.prod(k[1:]), 2, planes.entry)
         products = ForEach(positions, (Compute(TapTile(planes, one_part)),), always=True)
-        of_rows = in_k_blocks(k, (Compute(TapClear(planes, one_part)),), (products,))
+        of_rows = in_k_blocks(problem, (Compute(TapClear(planes, one_part)),), (products,))
         of_part: tuple[Statement, ...] = (
             Fill(copy),
             ForEach(rows, (*of_rows, Fill(sums), Compute(TapResults(planes, one_part)))),
         )
         if not one_part:
             of_part = (ForEach(parts, of_part, fused=rows),)
-        # Without the images, where these run along vectors.
-        loops = batch_loops(problem, 0 if self.windows.by_column else 1)
+        covered = (axis,) if one_part else ()
         return BatchNest(
             problem, (copy, sums, transposed, taps), of_part, self.reason, once=(Fill(taps),),
             parallel=(rows if one_part else parts,), fused=None if one_part else rows,
+            covered=covered,
         ).nest(loops)  # fmt: skip
 
     @property
@@ -232,15 +244,20 @@ class PartCopy:
 
     planes: Planes
     one_part: bool
+    batch: tuple[str, ...]
     name: str = "copy"
+    holds: Holds = Holds.VECTORS
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return ("along", "k")
+    def room(self) -> Room:
+        planes = self.planes
+        along = (("along", planes.width), ("positions", planes.positions))
+        batch = tuple((name, 1) for name in self.batch)
+        return (*batch, *along, ("k", planes.plan.problem.view.k[0]))
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return () if self.one_part else ("along",)
+        return self.batch if self.one_part else (*self.batch, "along")
 
     @property
     def text(self) -> str:
@@ -339,10 +356,10 @@ class TapTile:
 
     @property
     def effect(self) -> Effect:
-        blocks = in_k_blocks(self.planes.plan.problem.view.k, (), ())
-        covers = (("along",) if self.one_part else ()) + (() if blocks else ("k",))
+        several = is_cut(self.planes.plan.problem.view.k)
+        covers = (("along",) if self.one_part else ()) + (() if several else ("k",))
         return Effect(
-            covers=covers, reads=("taps", "copy"), adds="sums",
+            covers=covers, reads=("taps", "copy"), adds="sums", starts=not several,
             tails=OF_NUMBERS | {Tail.BOUNDED, Tail.STEPPED},
         )  # fmt: skip
 

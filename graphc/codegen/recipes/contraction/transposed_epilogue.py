@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.nests.nest import NestPlace
+from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index
@@ -64,13 +64,14 @@ class TransposedEpilogue:
 @dataclass(frozen=True, slots=True)
 class Transposed:
     """The stage of a block's sums in the order of memory, of at most `along` that run along
-    vectors. Its readers fill it."""
+    vectors: scratch of the leaf that reads it."""
 
     along: int
     positions: int
-    axes: tuple[str, ...]
-    whole: tuple[str, ...]
     name: str = "transposed"
+    room: Room = ()
+    whole: tuple[str, ...] = ()
+    holds: Holds = Holds.NUMBERS
 
     @property
     def text(self) -> str:

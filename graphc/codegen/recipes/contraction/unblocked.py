@@ -62,7 +62,7 @@ class UnblockedPlan:
         tiling, read, problem = self.tiling, self.read, self.problem
         loops = batch_loops(problem)
         broadcast = packed_ahead(problem, tiling.packing, loops)
-        vectors = vector_stage(problem, read, tiling.columns, tiling.tile)
+        vectors = vector_stage(problem, read, tiling.columns, tiling.tile, loops)
         overlaps = tiling.packing is None and last_overlaps(problem, tiling.tile)
         tiles = TileLoops(
             problem, tiling.columns, tiling.tile, tiling.unrolled,

@@ -7,6 +7,7 @@ for each tile of columns. What needs no copy is its own reader at each step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +15,8 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import NestPlace
+from graphc.codegen.nests.nest import Holds, NestPlace, Room
+from graphc.codegen.recipes.contraction.axes import batch_of
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.halo import (
     FilledHalo,
@@ -80,15 +82,19 @@ class PanelPerTile:
     columns: tuple[Columns, ...]
     width: int
     """Columns of a tile at most."""
+    batch: tuple[str, ...]
     name: str = "vectors"
+    holds: Holds = Holds.VECTORS
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return (*(name for name, _ in column_names(self.columns)), "k")
+    def room(self) -> Room:
+        names = column_names(self.columns)
+        columns = ((name, self.width // columns.lanes) for name, columns in names)
+        return (*((name, 1) for name in self.batch), *columns, ("k", self.problem.view.k[0]))
 
     @property
     def whole(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in column_names(self.columns))
+        return (*self.batch, *(name for name, _ in column_names(self.columns)))
 
     @property
     def text(self) -> str:
@@ -170,10 +176,11 @@ class HaloStage:
     in `VectorHalo`."""
 
     plan: HaloPlan
-    axes: tuple[str, ...]
+    room: Room
     shares: bool
+    whole: tuple[str, ...]
     name: str = "halo"
-    whole: tuple[str, ...] = ()
+    holds: Holds = Holds.VECTORS
 
     @property
     def text(self) -> str:
@@ -204,13 +211,14 @@ class FilledGroup:
 @dataclass(frozen=True, slots=True)
 class GroupHalos:
     """The stage of rectangles that windows sweep over, of `size` indices of k's first axis at a
-    time, those of the tile that the loop `split` is at; None: of all. `names` of their scratch.
+    time, those of the tile that the loop `split` is at; None: of all.
     `columns`: the split whose tiles they have as many columns as positions of; None: all.
     `asks_first`: whether the first group is told from others."""
 
     problem: ContractionProblem
     plans: tuple[HaloPlan, ...]
-    axes: tuple[str, ...]
+    room: Room
+    batch: tuple[str, ...]
     split: str | None
     size: int
     columns: str | None = None
@@ -218,8 +226,13 @@ class GroupHalos:
     name: str = "halo"
 
     @property
+    def holds(self) -> Holds:
+        return Holds.VECTORS if len(self.plans) == 1 else Holds.OPERANDS
+
+    @property
     def whole(self) -> tuple[str, ...]:
-        return tuple(each for each in (self.columns, self.split) if each is not None)
+        inner = tuple(each for each in (self.columns, self.split) if each is not None)
+        return (*self.batch, *inner)
 
     @property
     def text(self) -> str:
@@ -250,15 +263,18 @@ VectorStage = PanelPerTile | HaloStage
 
 
 def vector_stage(
-    problem: ContractionProblem, read: VectorRead, columns: tuple[Columns, ...], tile: Tile
-) -> VectorStage | None:
+    problem: ContractionProblem, read: VectorRead, columns: tuple[Columns, ...], tile: Tile,
+    loops: Sequence[Variable],
+) -> VectorStage | None:  # fmt: skip
     """The stage of a way to read; None: in place. Tiles of one row have registers for what windows
-    share."""
+    share. `loops`: over the batch."""
+    batch = batch_of(problem, loops, Holds.VECTORS)
     if read.halo is not None:
-        names = tuple(name for name, _ in column_names(columns))
-        return HaloStage(read.halo, (*names, "k"), shares=tile.rows == 1)
+        vectors = ((name, each.vectors) for name, each in column_names(columns))
+        room = (*((name, 1) for name in batch), *vectors, ("k", problem.view.k[0]))
+        return HaloStage(read.halo, room, tile.rows == 1, batch)
     if read.packed:
-        return PanelPerTile(problem, columns, tile.vectors * columns[0].lanes)
+        return PanelPerTile(problem, columns, tile.vectors * columns[0].lanes, batch)
     return None
 
 

@@ -1,0 +1,125 @@
+"""The statements of a nest where they stand: what is around each of them, and what is filled there.
+
+In: a nest. Out: `Visit`s in the order of the statements, and what the rules ask of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.nests.nest import (
+    Compute,
+    Effect,
+    Fill,
+    ForEach,
+    Nest,
+    Role,
+    Statement,
+)
+from graphc.codegen.nests.printer import statement_text
+from graphc.errors import VerifyError
+
+Path = tuple[ForEach, ...]
+"""The loops around a statement, the outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A statement that is no loop. `order`: its number; `filled`: by the names of the stages that
+    are filled there, the loops around what filled them."""
+
+    statement: Statement
+    order: int
+    path: Path
+    filled: Mapping[str, Path]
+
+    @property
+    def effect(self) -> Effect | None:
+        return self.statement.leaf.effect if isinstance(self.statement, Compute) else None
+
+
+def visits(nest: Nest) -> Iterator[Visit]:
+    """All statements that are no loops. Raises VerifyError (N1) for a loop in the tiles of a split
+    that no loop around it is over."""
+    order = 0
+
+    def block(
+        statements: tuple[Statement, ...], path: Path, filled: Mapping[str, Path]
+    ) -> Iterator[Visit]:
+        nonlocal order
+        for statement in statements:
+            if isinstance(statement, ForEach):
+                within = statement.within
+                if within is not None and within.name not in [at.split.name for at in path]:
+                    raise broken("N1", f"no loop around is over {within.name}", statement)
+                yield from block(statement.body, (*path, statement), filled)
+                continue
+            yield Visit(statement, order, path, filled)
+            order += 1
+            if isinstance(statement, Fill):
+                filled = {**filled, statement.stage.name: path}
+
+    return block(nest.body, (), {})
+
+
+def is_in(loop: ForEach, path: Path) -> bool:
+    """Whether it is this very loop: another one may say the same."""
+    return any(each is loop for each in path)
+
+
+def broken(rule: str, said: str, at: Statement | None = None) -> VerifyError:
+    place = "" if at is None else f", at `{statement_text(at)}`"
+    return VerifyError(f"nest breaks rule {rule}: {said}{place}")
+
+
+def goes_through(nest: Nest, rule: str, visit: Visit, effect: Effect) -> list[str]:
+    """The axes of results that the loops around a leaf and the leaf itself go through, each
+    position once; of axes with cells, which are parts of the columns, at least one. Raises
+    VerifyError where one is left out, or gone through again."""
+    through = []
+    for axis in nest.axes:
+        if axis.role is Role.SUM:
+            continue
+        loops = check_loops(rule, visit, axis.name, effect)
+        if loops or axis.name in effect.covers:
+            through.append(axis.name)
+        elif axis.cells is None:
+            said = f"the leaf is in no loop over axis {axis.name}, and does not cover it"
+            raise broken(rule, said, visit.statement)
+    cells = _parts(nest)
+    if cells and not set(cells) & set(through):
+        said = f"the leaf is in no loop over axis {' or '.join(cells)}, and covers none"
+        raise broken(rule, said, visit.statement)
+    return through
+
+
+def check_once(nest: Nest, rule: str, what: str, through: Sequence[str]) -> None:
+    """Raises VerifyError where of the axes that some leaves go through, one after the other, a part
+    of the results is missing, or there twice."""
+    parts = _parts(nest) or [axis.name for axis in nest.axes if axis.role is not Role.SUM]
+    for name in parts:
+        if through.count(name) != 1:
+            times = f"{through.count(name)} times" if name in through else "never"
+            raise broken(rule, f"{what} of axis {name} {times} and not once")
+
+
+def _parts(nest: Nest) -> list[str]:
+    return [axis.name for axis in nest.axes if axis.cells is not None]
+
+
+def check_loops(rule: str, visit: Visit, axis: str, effect: Effect) -> Path:
+    """The loops over an axis around a leaf, each but the first in the tiles of the one before."""
+    loops = tuple(loop for loop in visit.path if loop.split.axis.name == axis)
+    around = None
+    for loop in loops:
+        within = None if loop.within is None else loop.within.name
+        if within != around:
+            place = f"once for each {around}" if within is None else f"in {within}"
+            said = f"the loop over {loop.split.name} goes through axis {axis} {place}"
+            raise broken(rule, said, visit.statement)
+        around = loop.split.name
+    if loops and axis in effect.covers:
+        said = f"the leaf covers axis {axis}, and is in a loop over it"
+        raise broken(rule, said, visit.statement)
+    return loops
