@@ -23,7 +23,7 @@ from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.source import ArgumentSource, InputSource
 from frontend.tracing.session import Captured, GraphInput, Session, trace_under_way
 from frontend.tracing.sizes import SizedArguments
-from graphc.errors import TraceError
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -219,10 +219,17 @@ def run_trace(
         session.attributes.settle(session.inputs, session.guards)
         session.hooks.settle(session.guards)
         session.settle()
-    except BaseException:
+    except BaseException as error:
         session.put_back()
+        note_session(error, session)
         raise
     return traced
+
+
+def note_session(error: BaseException, session: Session) -> None:
+    """Note on a refusal which trace it ended: what that had looked at."""
+    if isinstance(error, GraphError) and error.is_refusal:
+        error.session = session  # type: ignore[attr-defined]
 
 
 def _draws(name: str) -> TraceError:

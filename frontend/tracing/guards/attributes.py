@@ -36,6 +36,7 @@ class Attributes(Reads):
         self._computed: set[str] = set()  # beginnings of names that code puts together
         self._texts: set[str] = set()  # that code can reach: names, where it computes some
         self._package = ""
+        self.modules: list[Any] = []  # that may run
         self.tensors: dict[int, Tensor] = {}  # those that code can reach, by id
 
     def value(self, value: Any, paths: Iterable[Path], label: str) -> None:
@@ -53,6 +54,7 @@ class Attributes(Reads):
         """A Module that may run: its attributes, and what its methods read from outside."""
         if not self.first(("module", id(module))):
             return
+        self.modules.append(module)
         open_ = self.session.numbers.places.keys_of(module.__dict__)
         self.session.guard(id(module), lambda: module_guard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
