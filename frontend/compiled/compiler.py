@@ -82,9 +82,7 @@ class CompiledFunction:
                 refusal = self._fallback.add(key, error)
         return self._fallback.run(refusal, self.function, arguments, keywords, leaves)
 
-    def _first_call(
-        self, key: Signature, leaves: list[Tensor], structure: Any, plain: bool
-    ) -> Any:
+    def _first_call(self, key: Signature, leaves: list[Tensor], structure: Any, plain: bool) -> Any:
         """A call that nothing serves yet. `plain`: its arguments are distinct tensors."""
         one = self._specialization(key, leaves, structure)
         if plain and not one.program.free.are_read:
@@ -211,7 +209,7 @@ class CompiledFunction:
             note_session(error, traced.session)
             raise
         self._history.traced(reason, sized or key.types, len(known) + 1)
-        return program, traced.session.put_back
+        return program, traced.session.undoing()
 
     @property
     def specializations(self) -> list[Specialization]:
@@ -235,9 +233,9 @@ class CompiledFunction:
         return tuple(self._history.lines)
 
     def explain(self) -> str:
-        """Why it was traced; what runs eagerly and why; and of the newest specialization what it takes and froze, the sizes of
-        graph and memory, the time it took to compile, the dearest kernels by estimate, and the
-        weightiest decisions. Of the others a line each."""
+        """Why it was traced; what runs eagerly and why; and of the newest specialization what it
+        takes and froze, the sizes of graph and memory, the time it took to compile, the dearest
+        kernels by estimate, and the weightiest decisions. Of the others a line each."""
         with IMPORTING:
             from frontend.compiled.explanation import explained
 

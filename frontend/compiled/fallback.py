@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -174,7 +174,7 @@ class ModulesBelow:
         self._options = replace(options, fullgraph=False, keep_grads=True, apart=True)
         self._met: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._compiled: dict[int, CompiledFunction] = {}
-        self._seconds: Counter[int] = Counter()
+        self._seconds: defaultdict[int, float] = defaultdict(float)
 
     def reached(self, modules: Sequence[Any]) -> None:
         """A function names these."""
@@ -212,13 +212,14 @@ class ModulesBelow:
             return None
         if len(self._compiled) >= MOST_BELOW or runs_eagerly(module):
             return None
-        made = self._compiled[id(module)] = CompiledFunction(module, self._options)
+        function: Any = module
+        made = self._compiled[id(module)] = CompiledFunction(function, self._options)
         return made
 
     def lines(self) -> Iterator[str]:
         """What is compiled, and what is not and why."""
         kinds: Counter[str] = Counter()
-        seconds: Counter[str] = Counter()
+        seconds: defaultdict[str, float] = defaultdict(float)
         for number, each in self._compiled.items():
             kind = type(each.function).__name__
             if each.specializations:

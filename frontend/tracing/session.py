@@ -56,6 +56,7 @@ from frontend.tracing.outside.source import (
 from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.scope import Scope
 from frontend.tracing.sizes import SizedArguments
+from frontend.tracing.undoing import BeforeTrace
 from frontend.tracing.watched_hooks import run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
@@ -557,9 +558,14 @@ class Session(Mutations):
         self.captured_globals.settle()
         self.kept += reached
 
-    def put_back(self) -> bool:
-        """The call failed: containers hold what they held. Whether there were any others."""
-        return put_back_contents([*self._reached(), *self.kept])
+    def put_back(self, before: BeforeTrace | None = None) -> bool:
+        """The call failed: what Python changed is as it was. Whether there was anything."""
+        changed = self.captured_globals.put_back(before)
+        return put_back_contents([*self._reached(), *self.kept]) or changed
+
+    def undoing(self) -> Callable[[], bool]:
+        """What is called in place of `put_back` from now on: who has it keeps what stood there."""
+        return partial(self.put_back, self.captured_globals.take_before())
 
     def _reached(self) -> list[tuple[Any, list[Any]]]:
         """The containers that the function reaches, and what they held ahead of the trace."""

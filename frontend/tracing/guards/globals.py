@@ -33,6 +33,7 @@ from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_
 from frontend.tracing.guards.reads import is_unassigned
 from frontend.tracing.outside.check import is_plain
 from frontend.tracing.outside.source import CellSource
+from frontend.tracing.undoing import BeforeTrace
 from graphc.errors import TraceError, UndecidedSizeError
 
 _PARTS = [operator.attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
@@ -83,6 +84,9 @@ class CapturedGlobals(Attributes):
         first = self.first(("value", id(value)))
         if first:
             self._kept_alive.append(value)
+            library = package_of(kind) != "builtins" and not self._is_followed(kind)
+            if self.before is not None:
+                self.before.note(value, library)
         if issubclass(kind, Tensor):
             self._tensor(value, paths)
         elif kind is FunctionType:
@@ -245,6 +249,18 @@ class CapturedGlobals(Attributes):
         if size_of(value) <= MANY_ITEMS:
             for item, name in zip(contents(value), item_names(value, label)):
                 self.value(item, {(ITSELF,)}, name)
+
+    def take_before(self) -> BeforeTrace | None:
+        """What stood there ahead of the trace is kept by who asks, from now on."""
+        before, self.before = self.before, None
+        return before
+
+    def put_back(self, before: BeforeTrace | None) -> bool:
+        """What code can reach is as it was ahead of the trace; whether it was not."""
+        before = before or self.before
+        if before is None:
+            return False
+        return before.put_back(self.guards, self.appeared(), self.session.numbers.places.keys_of)
 
     def settle(self) -> None:
         self._compute_names()

@@ -120,6 +120,17 @@ class Reads:
         """Whether what is read there is read anew at each call."""
         return False
 
+    def appeared(self) -> list[tuple[Any, str]]:
+        """Names of dicts that were looked for in vain and are there now, but for what code computes
+        once and keeps."""
+        return [
+            (names, name)
+            for names, missing in self._absent.values()
+            if type(names) is dict
+            for name in missing & names.keys()
+            if (id(names), name) not in self.kept
+        ]
+
     # -- in a trace and after it -------------------------------------------------------------
 
     def close_numbers(self) -> None:
