@@ -29,6 +29,7 @@ from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
+from frontend.tracing.effects import TracedEffects
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.size_rules import Rules, rules_of
 from frontend.tracing.sizes import SizedArguments
@@ -197,7 +198,9 @@ class CompiledFunction:
             changed = changes(key, by_signature, self.function)
             reason = f"new signature: {changed}" if changed else "first call"
             reason = "; ".join([reason, *self._open_sizes.broken(key)])
-        traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
+        effects = None if self.options.fullgraph else TracedEffects()
+        name = name_of(self.function)
+        traced = run_trace(self.function, leaves, structure, name, sized, effects)
         try:
             check_overlap(traced, leaves)
             if self.options.apart:

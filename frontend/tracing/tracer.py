@@ -18,6 +18,7 @@ from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, added_to
 from frontend.tracing import tree
+from frontend.tracing.effects import TracedEffects
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.source import ArgumentSource, InputSource
@@ -186,13 +187,14 @@ def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str,
-    sizes: SizedArguments | None = None,
+    sizes: SizedArguments | None = None, effects: TracedEffects | None = None,
 ) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
-    With `sizes` some extents and numbers of the arguments are known only at a call.
+    With `sizes` some extents and numbers of the arguments are known only at a call; with `effects`
+    those end the trace, which happen once without.
     """
-    session = Session(name, function, sizes)
+    session = Session(name, function, sizes, effects)
     if sizes is not None:
         structure = tree.with_numbers(structure, map(opened, sizes.numbers))
     arguments, keywords = tree.build(structure, iter(leaves))
