@@ -1,9 +1,11 @@
-"""Effects that nothing can undo, of a function that is traced: they end the trace before they
-happen, where eager code goes on in its place.
+"""Effects of a function that is traced, where eager code goes on in its place. Those that each call
+can repeat are noted: what is printed, and appended to lists that no code reads. Others that nothing
+can undo end the trace before they happen.
 
 in : a trace under way
-out: TraceError from what prints, logs, opens and changes files, sleeps or runs programs, in the
-     thread that traces and where code of the user's or of a library of theirs calls it
+out: what each call does when it is over; TraceError from what logs, opens and changes files, sleeps
+     or runs programs, in the thread that traces, where code of the user's or of a library of theirs
+     calls it
 
 What does it is a function of Python's library: another one stands in its place for as long as the
 trace lasts. C code that writes for itself is not seen.
@@ -13,16 +15,24 @@ from __future__ import annotations
 
 import builtins
 import functools
+import gc
 import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from frontend.tensors.state import tracing
+from frontend.tensors.state import STATE, tracing
+from frontend.tensors.tensor import Tensor, make
+from frontend.tracing import tree
+from frontend.tracing.guards.items import Items
+from frontend.tracing.handed_out import HandedOut, used
+from frontend.tracing.outside.check import is_plain
 from graphc.errors import TraceError
+from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import Location
 from graphc.ir.own_frames import is_own
 
@@ -42,11 +52,91 @@ _READING_CODE = {"linecache", "importlib._bootstrap", "importlib._bootstrap_exte
 warning, modules that are imported."""
 
 
+class Effect(NamedTuple):
+    """`run(*arguments, **keywords)`, after each call, on arguments of this structure with the
+    values of these tensors."""
+
+    run: Callable[..., Any]
+    structure: Any
+    tensors: Sequence[Tensor]
+
+    def __call__(self, tensors: Sequence[Tensor]) -> None:
+        arguments, keywords = tree.build(self.structure, iter(tensors))
+        self.run(*arguments, **keywords)
+
+
 class TracedEffects:
-    """Of one trace. `enter` and `leave` done twice are done once."""
+    """Of one trace. `enter` and `leave` done twice are done once. `recorded`: what each call is to
+    do once it is over."""
 
     def __init__(self) -> None:
         self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._handed: list[weakref.ref[HandedOut]] = []
+        self.recorded: list[Effect] = []
+
+    # -- values ------------------------------------------------------------------------------
+
+    def hand_out(self, tensor: Tensor, conversion: str) -> HandedOut | None:
+        """What stands for a value until the call knows it; None for none a method would give."""
+        shape = tensor.tensor_type.shape
+        if conversion == "item" and not all(type(size) is int and size == 1 for size in shape):
+            return None
+        value = HandedOut(tensor, conversion)
+        self._handed.append(weakref.ref(value))
+        return value
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether there are such values: an error may come of one."""
+        return bool(self._handed)
+
+    def check(self, taps: Sequence[Any]) -> None:
+        """At the end of a trace with these taps: raise TraceError for what no call could repeat."""
+        if taps and self.recorded:
+            raise TraceError(
+                "tap() beside what is printed or appended: which comes first is not kept",
+                hint="hand out all of it with tap()",
+            )
+        if any(reference() is not None for reference in self._handed):
+            gc.collect()  # what only a cycle holds is not kept
+            for reference in self._handed:
+                if (value := reference()) is not None:
+                    raise used(value, "kept")
+
+    def printed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+        """Whether a call of `print` is noted, for each call to do."""
+        if type(sys.stdout) is not _Stdout or not keywords.keys() <= {"sep", "end", "flush"}:
+            return False
+        tensors: list[Tensor] = []
+        if not all(map(_can_be_repeated, (*arguments, *keywords.values()))):
+            return False
+        structure = tree.flatten((arguments, keywords), tensors)
+        # What is printed is what the tensor is now.
+        mode: Any = STATE.mode
+        now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
+        self.recorded.append(Effect(_print, structure, now))
+        return True
+
+    def appended(self, containers: Iterable[Items]) -> None:
+        """Within a trace: what lists were given that no code reads, each call gives them anew; they
+        are as they were."""
+        for items in containers:
+            new = items.appended()
+            if not new:
+                continue
+            if type(items.holder) is not list or not all(map(_can_be_repeated, new)):
+                raise TraceError(
+                    f"{items.label} is given what each call would make anew",
+                    hint="return it, and append it outside",
+                    location=user_location(),
+                )
+            tensors: list[Tensor] = []
+            structure = tree.flatten(((new,), {}), tensors)
+            self.recorded.append(Effect(items.holder.extend, structure, tensors))
+            del items.holder[-len(new) :]
+            items.is_log = True
+
+    # -- what happens ------------------------------------------------------------------------
 
     def enter(self) -> None:
         """From now on effects are errors."""
@@ -64,7 +154,8 @@ class TracedEffects:
 
 def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """What is replaced, by what."""
-    for name, what in (("print", "print()"), ("input", "input()"), ("open", "open()")):
+    yield builtins, "print", _noting(print)
+    for name, what in (("input", "input()"), ("open", "open()")):
         yield builtins, name, _refusing(vars(builtins)[name], what)
     yield io, "open", _refusing(io.open, "open()")
     yield time, "sleep", _refusing(time.sleep, "time.sleep()")
@@ -78,10 +169,38 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield sys, "stdout", _Stdout(sys.stdout)
 
 
+def _can_be_repeated(value: Any) -> bool:
+    """Whether a call can hand over such a value: one of Python's, a value that is handed out, a
+    tensor without a history (which its text would tell of)."""
+    if type(value) is HandedOut or is_plain(value):
+        return True
+    return type(value) is Tensor and not value._requires_grad and type(value._value) is Var
+
+
+def _print(*arguments: Any, **keywords: Any) -> None:
+    print(*arguments, **keywords)
+
+
+def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for `print`."""
+
+    @functools.wraps(function)
+    def noted(*arguments: Any, **keywords: Any) -> Any:
+        mode: Any = STATE.mode
+        if tracing() and users_frame() is not None:
+            takes = not mode.in_region and not mode.ended
+            if takes and mode.effects.printed(arguments, keywords):
+                return None
+            check_effect("print()")
+        return function(*arguments, **keywords)
+
+    return noted
+
+
 def _refusing(function: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def refused(*arguments: Any, **keywords: Any) -> Any:
-        _check(what)
+        check_effect(what)
         return function(*arguments, **keywords)
 
     return refused
@@ -94,21 +213,21 @@ class _Stdout:
         self._stream = stream
 
     def write(self, text: str) -> Any:
-        _check("writing to sys.stdout")
+        check_effect("writing to sys.stdout")
         return self._stream.write(text)
 
     def writelines(self, lines: Any) -> None:
-        _check("writing to sys.stdout")
+        check_effect("writing to sys.stdout")
         self._stream.writelines(lines)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def _check(what: str) -> None:
+def check_effect(what: str) -> None:
     """Raise TraceError where the thread that traces does this, and neither our own code nor what
     reads code."""
-    frame = _users_frame() if tracing() else None
+    frame = users_frame() if tracing() else None
     if frame is not None:
         raise TraceError(
             f"{what} is an effect that a traced function would have once, and not at each call",
@@ -117,7 +236,7 @@ def _check(what: str) -> None:
         )
 
 
-def _users_frame() -> FrameType | None:
+def users_frame() -> FrameType | None:
     """The innermost frame outside of Python's library; None where it is one of ours."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:

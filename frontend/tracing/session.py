@@ -559,6 +559,15 @@ class Session(Mutations):
         self.refuse_in_region("tap()")
         self.taps.append((make(self.value(tensor), tensor.tensor_type), fn))
 
+    def hand_out(self, tensor: Tensor, conversion: str) -> Any:
+        """What stands for a value of a tensor that the call will know; None where it is known, or
+        is none that a call hands out."""
+        if self.effects is None or self.regions or self.ended or self.captured_globals.takes_types:
+            return None
+        if self.known(tensor, "a trace") is not None:
+            return None
+        return self.effects.hand_out(make(self.value(tensor), tensor.tensor_type), conversion)
+
     # -- after the trace ---------------------------------------------------------------------
 
     def settle(self) -> None:

@@ -53,7 +53,7 @@ class CapturedGlobals(Attributes):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
         self.identities = False  # whether tensors may be told apart by which object they are
-        self._takes_types = self._compares_types = False
+        self.takes_types = self._compares_types = False
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
@@ -182,9 +182,9 @@ class CapturedGlobals(Attributes):
         stands for an int or float is of another."""
         space = {**vars(builtins), **function.__globals__} if reads.types else {}
         compares = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
-        self._takes_types |= reads.takes_types
+        self.takes_types |= reads.takes_types
         self._compares_types |= compares
-        if self._takes_types and self._compares_types and self.session.sizes is not None:
+        if self.takes_types and self._compares_types and self.session.sizes is not None:
             raise UndecidedSizeError(
                 f"{function.__name__}() compares a type() by `is`, or is called by what does",
                 hint="isinstance(n, int), or type(n) == int",
@@ -262,9 +262,13 @@ class CapturedGlobals(Attributes):
             return False
         return before.put_back(self.guards, self.appeared(), self.session.numbers.places.keys_of)
 
-    def settle(self) -> None:
+    def note_logs(self) -> None:
+        """Which containers no code reads."""
         self._compute_names()
         for items in self.containers:
             used = self._uses.get(id(items.holder), set())
             items.written_only = bool(used) and used <= _WRITING
+
+    def settle(self) -> None:
+        self.note_logs()
         super().settle()

@@ -148,13 +148,13 @@ def test_what_would_need_them_before_the_call_is_over_is_refused() -> None:
 
     for function in (reads, asks, again):
         with pytest.raises(TraceError, match="computed outside"):
-            torch.compile(function)(a * 3)
+            torch.compile(function, fullgraph=True)(a * 3)
         assert a.grad is None and a.tolist() == [1.0] * 3
 
     def direct(h: Any) -> None:
         (h * a).sum().backward()
 
-    compiled, b = torch.compile(direct), _leaf()
+    compiled, b = torch.compile(direct, fullgraph=True), _leaf()
     compiled(b * 3)  # what is behind the argument is another leaf
     assert _gradients(a, b) == [[3.0] * 3, [1.0 * 3] * 3]
     with pytest.raises(TraceError, match="computed outside"):
@@ -167,4 +167,4 @@ def test_one_changed_in_place_is_refused() -> None:
         return h.sum()
 
     with pytest.raises(TraceError, match="changed in place"):
-        torch.compile(function)(_leaf() * 3)
+        torch.compile(function, fullgraph=True)(_leaf() * 3)

@@ -194,7 +194,7 @@ def test_writing_options_or_state_in_a_trace_is_an_error() -> None:
             write()
             return x * 2
 
-        return torch.compile(step)
+        return torch.compile(step, fullgraph=True)
 
     for write in (
         lambda: group.__setitem__("lr", 0.5),
