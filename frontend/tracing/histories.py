@@ -68,6 +68,8 @@ class Histories:
 
     def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
         """A sweep comes to these ends of the tape: as `tensors.mode.Sweep`."""
+        if self._session.ended:
+            return  # the sweep that derives a backward graph ends at the inputs of that
         ends = [tensor for tensor in ends if self.of(tensor) is not None]
         if not ends:
             return

@@ -168,3 +168,22 @@ def test_one_changed_in_place_is_refused() -> None:
 
     with pytest.raises(TraceError, match="changed in place"):
         torch.compile(function, fullgraph=True)(_leaf() * 3)
+
+
+def test_an_argument_that_the_same_weights_made() -> None:
+    """A layer that is applied again to what it gave: what is behind the argument is not reached by
+    the backward of the call."""
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(3, 3)
+        run = torch.compile(layer, fullgraph=True) if compiled else layer
+        x = torch.ones(2, 3)
+        for _ in range(2):
+            run(run(x) * 2.0).sum().backward()
+        results.append([p.grad.tolist() for p in layer.parameters()])
+        y = run(run(_leaf()[None].expand(2, 3)) * 2.0).square().sum()
+        first = torch.autograd.grad(y, list(layer.parameters()), create_graph=True)
+        sum(g.sum() for g in first).backward()
+        results[-1] += [p.grad.tolist() for p in layer.parameters()]
+    assert results[0] == results[1]
