@@ -174,6 +174,8 @@ def _can_be_repeated(value: Any) -> bool:
     tensor without a history (which its text would tell of)."""
     if type(value) is HandedOut or is_plain(value):
         return True
+    if type(value) is tuple:
+        return all(map(_can_be_repeated, value))
     return type(value) is Tensor and not value._requires_grad and type(value._value) is Var
 
 

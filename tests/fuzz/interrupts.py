@@ -82,7 +82,7 @@ def _train(world: World) -> Callable[[], Any]:
         world.optimizer.step()
         return loss
 
-    return _called(world, torch.compile(step, fullgraph=True))
+    return _called(world, torch.compile(step))
 
 
 def _gather(world: World) -> Callable[[], Any]:
@@ -93,12 +93,12 @@ def _gather(world: World) -> Callable[[], Any]:
         loss.backward()
         return loss
 
-    return _called(world, torch.compile(backward, fullgraph=True))
+    return _called(world, torch.compile(backward))
 
 
 def _differentiate(world: World) -> Callable[[], Any]:
     """A pair, its backward, and the derivative of that."""
-    compiled = torch.compile(world.model.eval(), fullgraph=True)
+    compiled = torch.compile(world.model.eval())
 
     def run() -> Any:
         x = world.x.clone().requires_grad_()
@@ -118,7 +118,7 @@ def _loop(world: World) -> Callable[[], Any]:
         world.buffer.mul_(0.5)
         return torch.scan(step, torch.zeros(3), x)
 
-    return _called(world, torch.compile(looped, fullgraph=True))
+    return _called(world, torch.compile(looped))
 
 
 def _sized(world: World) -> Callable[[], Any]:
@@ -130,7 +130,7 @@ def _sized(world: World) -> Callable[[], Any]:
         world.optimizer.step()
         return loss
 
-    compiled = torch.compile(step, fullgraph=True)
+    compiled = torch.compile(step)
     compiled(world.x[:3])
     return _called(world, compiled)
 
