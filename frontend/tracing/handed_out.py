@@ -19,8 +19,8 @@ class HandedOut:
 
     __slots__ = ("__weakref__", "conversion", "tensor")
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]  # what `isinstance` asks for
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # what `isinstance` asks for
         raise used(self)
 
     def __init__(self, tensor: Any, conversion: str):
