@@ -48,7 +48,7 @@ class CompiledFunction:
         self._history = TraceHistory(name_of(function))
         self._open_sizes = OpenSizes(options.dynamic)
         self._known = Specializations(self._open_sizes)
-        self._fallback = Fallback(name_in(function) or type(function).__name__, options)
+        self._fallback = Fallback(name_in(function) or type(function).__name__, options, type(self))
         self._parameters = parameter_names(function)
         if name_in(function) is not None:
             functools.update_wrapper(self, function)

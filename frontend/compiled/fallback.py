@@ -28,10 +28,8 @@ from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import CapturedSource
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import line_of
-from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
-    from frontend.compiled.compiler import CompiledFunction
     from frontend.compiled.options import Options
     from frontend.tracing.session import Session
     from frontend.tracing.tracer import Trace
@@ -96,13 +94,14 @@ class Refusal:
 class Fallback:
     """Of one compiled function: its refusals, and the Modules below it."""
 
-    def __init__(self, name: str, options: Options):
+    def __init__(self, name: str, options: Options, make: Callable[[Any, Options], Any]):
+        """`make(module, options)` gives the compiled function of a Module."""
         self.name = name
         self._options = options
         self.refusals: list[Refusal] = []
         self._tries = 0
         self._last: Refusal | None = None
-        self._below = ModulesBelow(options)
+        self._below = ModulesBelow(options, make)
 
     def find(self, key: Signature, leaves: Sequence[Tensor], programs: int) -> Refusal | None:
         """The refusal that a call comes to; None where it may be traced. `programs`: how many the
@@ -170,10 +169,11 @@ class ModulesBelow:
     are compiled. One that the function does not name is, once it is called again: what it makes
     anew at each call is not."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: Options, make: Callable[[Any, Options], Any]):
+        self._make = make
         self._options = replace(options, fullgraph=False, keep_grads=True, apart=True)
         self._met: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._compiled: dict[int, CompiledFunction] = {}
+        self._compiled: dict[int, Any] = {}
         self._seconds: defaultdict[int, float] = defaultdict(float)
 
     def reached(self, modules: Sequence[Any]) -> None:
@@ -195,7 +195,7 @@ class ModulesBelow:
         number = id(module)
         known = self._compiled.get(number)
         if known is None or known.function is not module:
-            known = self._made(module)
+            known = self._compile(module)
             if known is None:
                 return module._call_impl(*arguments, **keywords)
         started = time.perf_counter()
@@ -203,18 +203,14 @@ class ModulesBelow:
         self._seconds[number] += time.perf_counter() - started
         return result
 
-    def _made(self, module: Any) -> CompiledFunction | None:
-        with IMPORTING:
-            from frontend.compiled.compiler import CompiledFunction
-
+    def _compile(self, module: Any) -> Any:
         if self._met.get(id(module)) is not module:
             self._met[id(module)] = module
             return None
         if len(self._compiled) >= MOST_BELOW or runs_eagerly(module):
             return None
-        function: Any = module
-        made = self._compiled[id(module)] = CompiledFunction(function, self._options)
-        return made
+        compiled = self._compiled[id(module)] = self._make(module, self._options)
+        return compiled
 
     def lines(self) -> Iterator[str]:
         """What is compiled, and what is not and why."""

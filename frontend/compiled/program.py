@@ -28,7 +28,7 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import GraphInput
-from frontend.tracing.effects import Effect
+from frontend.tracing.effects import RepeatedEffect
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import (
@@ -134,7 +134,7 @@ class Results:
     passed: tuple[tuple[Sequence[tuple[InputSource, int]], bool], ...]
     """For each `backward()` inside, tensors computed outside and which tapped values they get as
     gradients, to go on there; and whether it retains their graph."""
-    effects: tuple[tuple[Effect, int, int], ...]
+    effects: tuple[tuple[RepeatedEffect, int, int], ...]
     """What is done when the call is over, on which tapped values: the first, and how many."""
     closed: tuple[int, ...]
     """New results that backward cannot pass, since the step that made them is over."""

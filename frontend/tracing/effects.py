@@ -52,7 +52,7 @@ _READING_CODE = {"linecache", "importlib._bootstrap", "importlib._bootstrap_exte
 warning, modules that are imported."""
 
 
-class Effect(NamedTuple):
+class RepeatedEffect(NamedTuple):
     """`run(*arguments, **keywords)`, after each call, on arguments of this structure with the
     values of these tensors."""
 
@@ -72,7 +72,7 @@ class TracedEffects:
     def __init__(self) -> None:
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._handed: list[weakref.ref[HandedOut]] = []
-        self.recorded: list[Effect] = []
+        self.recorded: list[RepeatedEffect] = []
 
     # -- values ------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class TracedEffects:
         # What is printed is what the tensor is now.
         mode: Any = STATE.mode
         now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
-        self.recorded.append(Effect(_print, structure, now))
+        self.recorded.append(RepeatedEffect(_print, structure, now))
         return True
 
     def appended(self, containers: Iterable[Items]) -> None:
@@ -132,7 +132,7 @@ class TracedEffects:
                 )
             tensors: list[Tensor] = []
             structure = tree.flatten(((new,), {}), tensors)
-            self.recorded.append(Effect(items.holder.extend, structure, tensors))
+            self.recorded.append(RepeatedEffect(items.holder.extend, structure, tensors))
             del items.holder[-len(new) :]
             items.is_log = True
 

@@ -18,7 +18,7 @@ from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, added_to
 from frontend.tracing import tree
-from frontend.tracing.effects import Effect, TracedEffects
+from frontend.tracing.effects import RepeatedEffect, TracedEffects
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.source import ArgumentSource, InputSource
@@ -87,7 +87,7 @@ class Trace:
             ends = [session.source_of(tensor) for tensor, _ in gradients]
             self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
         # What each call does when it is over, and the number of its first value.
-        self.effects: list[tuple[Effect, int]] = []
+        self.effects: list[tuple[RepeatedEffect, int]] = []
         for effect in () if session.effects is None else session.effects.recorded:
             self.effects.append((effect, len(session.taps)))
             session.taps += [(tensor, _handed_on) for tensor in effect.tensors]
