@@ -86,7 +86,7 @@ class Refusal:
 
     def settle(self, leaves: Sequence[Tensor]) -> None:
         """After a call: what the function changes itself is no reason to trace it again."""
-        self.guards = [guard for guard in self.guards if guard.holds(leaves)]
+        self.guards = [guard for guard in self.guards if _still_holds(guard, leaves)]
         self.check = check_of(self.guards, ())
         self.epoch = None
 
@@ -226,6 +226,14 @@ class ModulesBelow:
                 yield f"  not compiled below: {kind}: {text}"
         for kind, count in kinds.items():
             yield f"  compiled below: {count} {kind}, {seconds[kind]:.3f} s"
+
+
+def _still_holds(guard: Guard, leaves: Sequence[Tensor]) -> bool:
+    """Whether a guard holds. One of a trace that did not end may have nothing to look at."""
+    try:
+        return guard.holds(leaves)
+    except Exception:
+        return False
 
 
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:

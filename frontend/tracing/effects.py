@@ -32,7 +32,7 @@ from frontend.tracing.guards.items import Items
 from frontend.tracing.handed_out import HandedOut, used
 from frontend.tracing.outside.check import is_plain
 from graphc.errors import TraceError
-from graphc.ir.builder import Var, user_location
+from graphc.ir.builder import user_location
 from graphc.ir.nodes import Location
 from graphc.ir.own_frames import is_own
 
@@ -59,10 +59,35 @@ class RepeatedEffect(NamedTuple):
     run: Callable[..., Any]
     structure: Any
     tensors: Sequence[Tensor]
+    histories: Sequence[_History] = ()
+    """What a text tells of the histories of these tensors."""
 
     def __call__(self, tensors: Sequence[Tensor]) -> None:
+        for tensor, history in zip(tensors, self.histories):
+            tensor._requires_grad, tensor._edge = history.requires_grad, history.edge
         arguments, keywords = tree.build(self.structure, iter(tensors))
         self.run(*arguments, **keywords)
+
+
+class _History:
+    """What stands on the tape for a tensor that is printed: the name of what made it."""
+
+    __slots__ = ("_name", "requires_grad")
+
+    def __init__(self, tensor: Tensor):
+        node = tensor.grad_fn if tensor._requires_grad else None
+        self.requires_grad = tensor._requires_grad
+        self._name = None if node is None else node.name()
+
+    @property
+    def edge(self) -> Any:
+        return None if self._name is None else (self, 0)
+
+    def shown(self) -> _History:
+        return self
+
+    def name(self) -> str | None:
+        return self._name
 
 
 class TracedEffects:
@@ -108,13 +133,14 @@ class TracedEffects:
         if type(sys.stdout) is not _Stdout or not keywords.keys() <= {"sep", "end", "flush"}:
             return False
         tensors: list[Tensor] = []
-        if not all(map(_can_be_repeated, (*arguments, *keywords.values()))):
+        if not all(map(_can_be_printed, (*arguments, *keywords.values()))):
             return False
         structure = tree.flatten((arguments, keywords), tensors)
         # What is printed is what the tensor is now.
         mode: Any = STATE.mode
         now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
-        self.recorded.append(RepeatedEffect(_print, structure, now))
+        histories = [_History(tensor) for tensor in tensors]
+        self.recorded.append(RepeatedEffect(_print, structure, now, histories))
         return True
 
     def appended(self, containers: Iterable[Items]) -> None:
@@ -170,13 +196,16 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _can_be_repeated(value: Any) -> bool:
-    """Whether a call can hand over such a value: one of Python's, a value that is handed out, a
-    tensor without a history (which its text would tell of)."""
+    """Whether each call can make such a value: one of Python's that says all by its type and what
+    it is, a value that is handed out, a tuple of such."""
     if type(value) is HandedOut or is_plain(value):
         return True
-    if type(value) is tuple:
-        return all(map(_can_be_repeated, value))
-    return type(value) is Tensor and not value._requires_grad and type(value._value) is Var
+    return type(value) is tuple and all(map(_can_be_repeated, value))
+
+
+def _can_be_printed(value: Any) -> bool:
+    """Whether a call that is over can print such a value."""
+    return type(value) is Tensor or _can_be_repeated(value)
 
 
 def _print(*arguments: Any, **keywords: Any) -> None:

@@ -8,7 +8,6 @@ Containers stand in containers.py: those are looked at for guards, too.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterable
 from types import MemberDescriptorType
@@ -56,11 +55,10 @@ class BeforeTrace:
 
     def global_generators(self) -> None:
         """Those of Python's `random` and of `numpy.random`, where they are imported."""
-        if "random" in sys.modules:
-            self._generators.append((random, random.getstate()))
-        numpy = sys.modules.get("numpy.random")
-        if numpy is not None:
-            self._generators.append((numpy, numpy.get_state()))
+        for name in ("random", "numpy.random"):
+            if name in sys.modules:
+                module = sys.modules[name]
+                self._generators.append((module, _generator_state(module)))
 
     def note_class(self, kind: type) -> None:
         """A class whose attributes code reads."""

@@ -467,6 +467,40 @@ def test_a_step_that_hands_out_values_is_one_call(capsys: Any) -> None:
     assert seen[0] == seen[1]
 
 
+def test_a_tensor_is_printed_with_its_history(capsys: Any) -> None:
+    leaf = torch.ones(2, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        y = x * leaf.sum()
+        print(y.mean(), leaf, x, y[0], y.detach(), sep="; ")
+        y = y.square()
+        return y
+
+    f(X)
+    want = capsys.readouterr().out
+    assert "grad_fn=<MeanBackward0>" in want and "requires_grad=True" in want
+    compiled = torch.compile(f)
+    for _ in range(2):
+        compiled(X).sum().backward()
+        assert capsys.readouterr().out == want
+    assert not compiled.refusals
+
+
+def test_a_tensor_that_a_list_is_given_is_that_tensor(quiet: None) -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = x * 2
+        seen.append(x)
+        seen.append(y)
+        return y
+
+    compiled = torch.compile(f)
+    for _ in range(2):
+        y = compiled(X)
+        assert seen[-2] is X and seen[-1] is y
+
+
 def test_nothing_is_handed_out_where_a_call_raises(capsys: Any) -> None:
     world = Losses()
     run = torch.compile(world.step)
