@@ -29,6 +29,7 @@ from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.guards.items import Items
+from frontend.tracing.guards.kinds import STANDS_FOR
 from frontend.tracing.handed_out import HandedOut, used
 from frontend.tracing.outside.check import is_plain
 from graphc.errors import TraceError
@@ -40,6 +41,10 @@ _OF_OS = (
     "chmod", "chown", "execv", "execve", "fork", "ftruncate", "kill", "link", "makedirs", "mkdir",
     "open", "pipe", "posix_spawn", "putenv", "remove", "removedirs", "rename", "renames", "replace",
     "rmdir", "symlink", "system", "truncate", "unlink", "unsetenv", "utime", "write",
+)  # fmt: skip
+_CLOCKS = (
+    "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+    "process_time_ns", "time", "time_ns",
 )  # fmt: skip
 _OF_MODULES = (
     ("logging", "Logger", "callHandlers", "logging"),
@@ -167,7 +172,9 @@ class TracedEffects:
     def enter(self) -> None:
         """From now on effects are errors."""
         for owner, name, stand_in in _stand_ins():
-            self._replaced.append((owner, name, vars(owner)[name], stand_in))
+            before = vars(owner)[name]
+            vars(stand_in)[STANDS_FOR] = before
+            self._replaced.append((owner, name, before, stand_in))
             setattr(owner, name, stand_in)
 
     def leave(self) -> None:
@@ -185,6 +192,8 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
         yield builtins, name, _refusing(vars(builtins)[name], what)
     yield io, "open", _refusing(io.open, "open()")
     yield time, "sleep", _refusing(time.sleep, "time.sleep()")
+    for name in _CLOCKS:
+        yield time, name, _frozen(vars(time)[name], f"time.{name}()")
     for name in _OF_OS:
         if name in vars(os):
             yield os, name, _refusing(vars(os)[name], f"os.{name}()")
@@ -237,6 +246,23 @@ def _refusing(function: Callable[..., Any], what: str) -> Callable[..., Any]:
     return refused
 
 
+def _frozen(clock: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """What stands for a clock: a trace would read it once. Python's library reads it for itself."""
+
+    @functools.wraps(clock)
+    def refused() -> Any:
+        frame = sys._getframe(1)
+        if tracing() and not _is_of_library(frame) and not is_own(frame):
+            raise TraceError(
+                f"{what} in a traced function is read once, and not at each call",
+                hint="read it outside of the compiled function",
+                location=user_location(),
+            )
+        return clock()
+
+    return refused
+
+
 class _Stdout:
     """Standard output, while a trace is under way."""
 
@@ -274,8 +300,13 @@ def users_frame() -> FrameType | None:
         name = frame.f_globals.get("__name__", "")
         if name in _READING_CODE:
             return None
-        of_library = name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names
-        if not of_library and frame.f_globals is not globals():
+        if not _is_of_library(frame) and frame.f_globals is not globals():
             return None if is_own(frame) else frame
         frame = frame.f_back
     return None
+
+
+def _is_of_library(frame: FrameType) -> bool:
+    """Whether a frame runs code of Python's library."""
+    name = frame.f_globals.get("__name__", "")
+    return name != "__main__" and name.partition(".")[0] in sys.stdlib_module_names

@@ -9,8 +9,10 @@ import itertools
 import random
 import sys
 import threading
+import time
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -243,6 +245,34 @@ def test_effects_happen_once_a_call(quiet: None, tmp_path: Any, capsys: Any) -> 
         assert capsys.readouterr().out == "ahead\n1.5\n"
         assert path.read_text() == "line\n" * count and stream.getvalue() == "w" * count
     assert builtins.open is io.open and type(sys.stdout).__module__ != "frontend.tracing.effects"
+
+
+def test_a_clock_is_read_at_each_call(quiet: None) -> None:
+    compiled = torch.compile(lambda x: (x * 2, time.perf_counter()))
+    first, second = compiled(X)[1], compiled(X)[1]
+    assert first < second and "perf_counter() in a traced function" in compiled.refusals[0].message
+    assert time.perf_counter.__module__ == "time"
+
+
+def test_what_is_met_in_a_trace_relies_on_what_stands_outside_of_it() -> None:
+    class Timed(nn.Module):
+        timed = False
+
+        def forward(self, x: Any) -> Any:
+            if self.timed:
+                print(time.perf_counter(), file=sys.stdout)
+            return x * 2
+
+    layer = Timed()
+    reference = weakref.ref(layer)  # which is not followed
+
+    def f(x: Any) -> Any:
+        return reference()(x)
+
+    compiled = torch.compile(f)
+    for _ in range(2):
+        assert same(compiled(X), X * 2)
+    assert len(compiled.specializations) == 1 and not compiled.refusals
 
 
 def test_other_threads_have_their_effects_while_a_trace_is_under_way(
