@@ -155,7 +155,8 @@ class TracedEffects:
             new = items.appended()
             if not new:
                 continue
-            if type(items.holder) is not list or not all(map(_can_be_repeated, new)):
+            holder: Any = items.holder
+            if not all(map(_can_be_repeated, new)):
                 raise TraceError(
                     f"{items.label} is given what each call would make anew",
                     hint="return it, and append it outside",
@@ -163,8 +164,9 @@ class TracedEffects:
                 )
             tensors: list[Tensor] = []
             structure = tree.flatten(((new,), {}), tensors)
-            self.recorded.append(RepeatedEffect(items.holder.extend, structure, tensors))
-            del items.holder[-len(new) :]
+            self.recorded.append(RepeatedEffect(holder.extend, structure, tensors))
+            for _ in new:
+                holder.pop()
             items.is_log = True
 
     # -- what happens ------------------------------------------------------------------------

@@ -305,10 +305,14 @@ def test_a_log_may_grow() -> None:
         log.append("traced")
         return x * 2
 
-    compiled = torch.compile(logged)
+    compiled = torch.compile(logged, fullgraph=True)
     for _ in range(3):
         compiled(ONE)
     assert log == ["traced"]
+    compiled = torch.compile(logged)
+    for _ in range(3):
+        compiled(ONE)
+    assert log == ["traced"] * 4 and len(compiled.specializations) == 1
 
 
 def test_state_made_in_a_trace_is_refused() -> None:
