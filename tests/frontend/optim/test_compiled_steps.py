@@ -25,7 +25,7 @@ class Job:
         self.model = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Dropout(dropout), nn.Linear(6, 3))
         self.opt = kind(self.model.parameters(), **options)
         self.log: list[str] = []
-        self.step = torch.compile(self.run) if compiled else self.run
+        self.step = torch.compile(self.run, fullgraph=True) if compiled else self.run
 
     def run(self, x: Any, y: Any) -> Any:
         self.log.append("Python")
