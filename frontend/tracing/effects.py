@@ -189,21 +189,39 @@ class TracedEffects:
 
 def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """What is replaced, by what."""
-    yield builtins, "print", _noting(print)
+    yield builtins, "print", Replacement(print, _noting(print))
     for name, what in (("input", "input()"), ("open", "open()")):
-        yield builtins, name, _refusing(vars(builtins)[name], what)
-    yield io, "open", _refusing(io.open, "open()")
-    yield time, "sleep", _refusing(time.sleep, "time.sleep()")
+        yield builtins, name, Replacement.refusing(vars(builtins)[name], what)
+    yield io, "open", Replacement.refusing(io.open, "open()")
+    yield time, "sleep", Replacement.refusing(time.sleep, "time.sleep()")
     for name in _CLOCKS:
-        yield time, name, _frozen(vars(time)[name], f"time.{name}()")
+        clock = vars(time)[name]
+        yield time, name, Replacement(clock, _frozen(clock, f"time.{name}()"))
     for name in _OF_OS:
         if name in vars(os):
-            yield os, name, _refusing(vars(os)[name], f"os.{name}()")
+            yield os, name, Replacement.refusing(vars(os)[name], f"os.{name}()")
     for module, kind, name, what in _OF_MODULES:
         if module in sys.modules:
             owner = vars(sys.modules[module])[kind]
             yield owner, name, _refusing(vars(owner)[name], what)
     yield sys, "stdout", _Stdout(sys.stdout)
+
+
+class Replacement:
+    """What stands for a function of C. Like those, it is no method where a class has it: a module
+    that is imported meanwhile may keep it."""
+
+    def __init__(self, function: Callable[..., Any], call: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self._call = call
+
+    @classmethod
+    def refusing(cls, function: Callable[..., Any], what: str) -> Replacement:
+        """One that is an effect, which `what` names."""
+        return cls(function, _refusing(function, what))
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._call(*arguments, **keywords)
 
 
 def _can_be_repeated(value: Any) -> bool:
@@ -253,7 +271,7 @@ def _frozen(clock: Callable[..., Any], what: str) -> Callable[..., Any]:
 
     @functools.wraps(clock)
     def refused() -> Any:
-        frame = sys._getframe(1)
+        frame = sys._getframe(2)  # behind the replacement
         if tracing() and not _is_of_library(frame) and not is_own(frame):
             raise TraceError(
                 f"{what} in a traced function is read once, and not at each call",

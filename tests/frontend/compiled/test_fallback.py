@@ -4,6 +4,7 @@ left behind by the trace; and Modules below are compiled each for itself."""
 from __future__ import annotations
 
 import builtins
+import importlib
 import io
 import itertools
 import random
@@ -252,6 +253,23 @@ def test_a_clock_is_read_at_each_call(quiet: None) -> None:
     first, second = compiled(X)[1], compiled(X)[1]
     assert first < second and "perf_counter() in a traced function" in compiled.refusals[0].message
     assert time.perf_counter.__module__ == "time"
+
+
+def test_a_module_that_is_imported_in_a_trace_may_keep_what_is_replaced(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import time\nclass Reader:\n    opened, clock = open, time.monotonic\n"
+    (tmp_path / "imported_in_a_trace.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def f(x: Any) -> Any:
+        importlib.import_module("imported_in_a_trace")
+        return x * 2
+
+    assert same(torch.compile(f)(X), X * 2)
+    reader = sys.modules.pop("imported_in_a_trace").Reader()
+    with reader.opened(tmp_path / "imported_in_a_trace.py") as file:
+        assert file.read() == text and reader.clock() > 0
 
 
 def test_what_is_met_in_a_trace_relies_on_what_stands_outside_of_it() -> None:
