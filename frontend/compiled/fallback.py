@@ -23,6 +23,7 @@ from frontend.compiled.signature import Signature
 from frontend.compiled.sizing import form_of
 from frontend.tensors.state import STATE, swap_below
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.effects import TracedEffectError
 from frontend.tracing.guards.kinds import is_nn_module, runs_eagerly
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import CapturedSource
@@ -67,6 +68,7 @@ class Refusal:
         self.guards = list(guards)
         self.check: Callable[..., bool] | None = None
         self.epoch: object = None
+        self.may_be_once = False  # an effect of first calls (a warning, a file): traced once more
         self.calls = 0
         self.seconds = 0.0
 
@@ -82,7 +84,7 @@ class Refusal:
         """Whether a call would be refused again, as far as is known."""
         if (self.form != form_of(key)) if self.key is None else (self.key != key):
             return False
-        return self.check is not None and self.check(self, leaves)
+        return not self.may_be_once and self.check is not None and self.check(self, leaves)
 
     def settle(self, leaves: Sequence[Tensor]) -> None:
         """After a call: what the function changes itself is no reason to trace it again."""
@@ -119,10 +121,11 @@ class Fallback:
             guards = _relied_on(session)
             self._below.reached(session.captured_globals.modules)
         new = Refusal(key, error, guards)
-        for old in self.refusals:
-            if old.form == new.form and old.text == new.text and old.key != key:
-                new.key = None  # whatever the sizes and numbers are
-        kept = [each for each in self.refusals if new.key is not None or each.form != new.form]
+        alike = [each for each in self.refusals if each.form == new.form and each.text == new.text]
+        new.may_be_once = not alike and isinstance(error, TracedEffectError)
+        if any(old.key != key for old in alike):
+            new.key = None  # whatever the sizes and numbers are
+        kept = [old for old in self.refusals if not (old.may_be_once and old in alike)]
         self.refusals = [new, *kept][:MOST_REFUSALS]
         self._tries += 1
         first, self._last = self._last is None, new

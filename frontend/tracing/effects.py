@@ -57,6 +57,10 @@ _READING_CODE = {"linecache", "importlib._bootstrap", "importlib._bootstrap_exte
 warning, modules that are imported."""
 
 
+class TracedEffectError(TraceError):
+    """An effect that nothing can undo, in a trace."""
+
+
 class RepeatedEffect(NamedTuple):
     """`run(*arguments, **keywords)`, after each call, on arguments of this structure with the
     values of these tensors."""
@@ -306,7 +310,7 @@ def check_effect(what: str) -> None:
     reads code."""
     frame = users_frame() if tracing() else None
     if frame is not None:
-        raise TraceError(
+        raise TracedEffectError(
             f"{what} is an effect that a traced function would have once, and not at each call",
             hint="do it outside of the compiled function",
             location=Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name),

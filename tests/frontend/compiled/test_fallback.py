@@ -373,11 +373,45 @@ def test_what_the_function_changes_itself_is_no_reason_to_trace_again(
     assert len(traces) == 1
 
 
+def test_refusals_of_several_modes_are_kept(traces: list[Any], quiet: None) -> None:
+    model = nn.Sequential(Branching(), nn.Dropout(0.5))
+    compiled = torch.compile(lambda x: branches(model[0](x)), dynamic=False)
+    for _ in range(3):
+        for training in (True, False):
+            model.train(training)
+            compiled(X)
+    outer = [each for each in traces if not isinstance(each, nn.Module)]
+    assert len(outer) == 2
+
+
+def test_an_effect_of_the_first_call_alone_is_traced_again(
+    traces: list[Any], quiet: None, tmp_path: Any
+) -> None:
+    (tmp_path / "scale").write_text("3.0")
+
+    class Reading(nn.Module):
+        scale: Any = None
+
+        def forward(self, x: Any) -> Any:
+            if self.scale is None:
+                with open(tmp_path / "scale") as file:
+                    self.scale = float(file.read())
+            return x * self.scale
+
+    once, always = torch.compile(Reading()), torch.compile(lambda x: (open(__file__).close(), x)[1])
+    for _ in range(4):
+        assert same(once(X), X * 3.0)
+    assert len(traces) == 2 and len(once.specializations) == 1 and once.refusals[0].calls == 1
+    for _ in range(4):
+        always(X)
+    assert len(traces) == 4 and not always.specializations
+
+
 def test_the_number_of_refusals_is_bounded(traces: list[Any], quiet: None) -> None:
     compiled = torch.compile(branches, dynamic=False)
     for rows in range(1, 30):
         assert same(compiled(torch.ones(rows, 3)), torch.ones(rows, 3) * 2)
-    assert len(compiled.refusals) == 1 and len(traces) == 2  # the second is for all sizes
+    assert len(compiled.refusals) == 2 and len(traces) == 2  # the second is for all sizes
     settings = {"n": 0}
     keyed = torch.compile(lambda x: branches(x) * settings["n"], dynamic=False)
     for n in range(30):
