@@ -159,10 +159,11 @@ class Fallback:
 
     def lines(self) -> Iterator[str]:
         """What runs eagerly and why, and what is compiled below it, with the time of both."""
-        for refusal in self.refusals:
-            calls = f"{refusal.calls} call{'' if refusal.calls == 1 else 's'}"
-            text = refusal.text.replace("\n ", "")
-            yield f"runs eagerly: {calls}, {refusal.seconds:.3f} s: {text}"
+        for text in dict.fromkeys(refusal.text for refusal in self.refusals):
+            alike = [refusal for refusal in self.refusals if refusal.text == text]
+            count, seconds = sum(r.calls for r in alike), sum(r.seconds for r in alike)
+            calls = f"{count} call{'' if count == 1 else 's'}, {seconds:.3f} s"
+            yield f"runs eagerly: {calls}: {_in_a_row(text)}"
         if self.refusals:
             yield from self._below.lines()
 
@@ -225,10 +226,13 @@ class ModulesBelow:
                 kinds[kind] += 1
                 seconds[kind] += self._seconds[number]
             elif each.refusals:
-                text = each.refusals[0].text.replace("\n ", "")
-                yield f"  not compiled below: {kind}: {text}"
+                yield f"  not compiled below: {kind}: {_in_a_row(each.refusals[0].text)}"
         for kind, count in kinds.items():
             yield f"  compiled below: {count} {kind}, {seconds[kind]:.3f} s"
+
+
+def _in_a_row(text: str) -> str:
+    return text.replace("\n ", "")
 
 
 def _still_holds(guard: Guard, leaves: Sequence[Tensor]) -> bool:
