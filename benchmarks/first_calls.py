@@ -68,7 +68,7 @@ def measured(name: str) -> dict[str, float]:
     import frontend
 
     function, inputs = (vision_step if name in VISION else workload_step)(name)
-    compiled = frontend.compile(function, threads=1, keep_grads=False)
+    compiled = frontend.compile(function, threads=1, keep_grads=False, fullgraph=True)
     spent = []
     for _ in range(4):
         started = time.process_time()

@@ -93,7 +93,7 @@ WAYS: dict[str, Callable[..., list[int]]] = {"growing": growing, "position": by_
 def measured(torch: ModuleType, way: str, tokens: int, compiled: bool) -> tuple[float, float, Any]:
     """Seconds of the first run and of a second one, and the model."""
     model = decoder(torch, tokens + 1)
-    called = torch.compile(model, threads=1) if compiled else model
+    called = torch.compile(model, threads=1, fullgraph=True) if compiled else model
     times, texts = [], []
     with torch.no_grad():
         for _ in range(2):

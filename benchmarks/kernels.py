@@ -40,7 +40,7 @@ def compiled_step(workload: Workload, level: str, size: str = "full") -> tuple[A
     functions: list[Any] = []
 
     def compile(function: Any) -> Any:
-        functions.append(frontend.compile(function, level=level, keep_grads=False))
+        functions.append(frontend.compile(function, level=level, keep_grads=False, fullgraph=True))
         return functions[0]
 
     frontend.manual_seed(SEED)

@@ -98,7 +98,7 @@ def seconds(name: str, count: int) -> float:
     for size in (3, count):
         function, arguments = globals()[name](size)
         begun = time.process_time()
-        torch.compile(function)(*arguments)
+        torch.compile(function, fullgraph=True)(*arguments)
     return time.process_time() - begun
 
 

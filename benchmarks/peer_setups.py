@@ -61,7 +61,7 @@ def graphc(choice: Choice) -> Setup:
         def compile(function: Any) -> Any:
             if isinstance(function, frontend.nn.Module):  # inference: as JAX and ONNX Runtime do
                 frontend.freeze(function)
-            functions.append(frontend.compile(function, **options))
+            functions.append(frontend.compile(function, **options, fullgraph=True))
             return functions[0]
 
         prepared = prepare(frontend, workload, state, compile=compile)

@@ -83,7 +83,8 @@ def measured(name: str, compiled: bool, steps: int) -> dict[str, float]:
     y = torch.from_numpy(rng.integers(0, 10, BATCH // count))
     torch.manual_seed(0)
     alone = make()
-    own = timed(step_of(alone, torch.compile(alone) if compiled else alone, x, y), steps)
+    run = torch.compile(alone, fullgraph=True) if compiled else alone
+    own = timed(step_of(alone, run, x, y), steps)
     flat = torch.zeros(sum(p.numel() for p in alone.parameters()))
     exchange = timed(lambda: dist.all_reduce(flat), steps)
     result = {"own": own, "exchange": exchange, "bytes": float(flat.nbytes)}
@@ -92,7 +93,7 @@ def measured(name: str, compiled: bool, steps: int) -> dict[str, float]:
             dist.set_deterministic(True, shares=SHARES)
         torch.manual_seed(0)
         net = make()
-        model = DistributedDataParallel(torch.compile(net) if compiled else net)
+        model = DistributedDataParallel(torch.compile(net, fullgraph=True) if compiled else net)
         result[kind] = timed(step_of(model, model, x, y), steps)
     dist.set_deterministic(False)
     return result

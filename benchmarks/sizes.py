@@ -62,7 +62,7 @@ def step_of(workload: Workload, dynamic: bool | None) -> Step:
     model = workload.model(frontend)
     load(frontend, model, initial_state(workload))
     model.train()
-    return frontend.compile(training(workload, model), dynamic=dynamic, threads=1)
+    return frontend.compile(training(workload, model), dynamic=dynamic, threads=1, fullgraph=True)
 
 
 def batch(workload: Workload, rows: int) -> list[Any]:

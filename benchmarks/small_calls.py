@@ -47,7 +47,7 @@ def calls(torch: ModuleType, compile: Any) -> Step:
                 x = x + part
             return x
 
-    run = compile(Sum())
+    run = compile(Sum(), fullgraph=True)
     x, ones = torch.ones(8), np.ones(8, np.float32)
 
     def seen() -> float:

@@ -51,7 +51,7 @@ def graphc() -> Step:
 
     torch.install_as("torch")
     model = torch.freeze(built(torch))
-    compiled = torch.compile(model, threads=1)
+    compiled = torch.compile(model, threads=1, fullgraph=True)
     return _stepping(torch, compiled)
 
 

@@ -31,6 +31,7 @@ class GraphError(RuntimeError):
         noted = _NOTED.errors
         if noted is not None:
             noted.append(self)
+        self.message = message
         self.location = location
         self.hint = hint
         text = message

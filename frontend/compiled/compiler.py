@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from frontend.compiled.differentiable import written_by
+from frontend.compiled.fallback import Fallback, Refusal, check_apart, note_guards, traced_alone
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.options import Options, open_sizes
 from frontend.compiled.overlap import check_overlap
@@ -28,11 +29,12 @@ from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
+from frontend.tracing.effects import TracedEffects
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.size_rules import Rules, rules_of
 from frontend.tracing.sizes import SizedArguments
-from frontend.tracing.tracer import labels_of, name_of, run_trace
-from graphc.errors import MemoryLimitError, SizeBoundError, TraceError
+from frontend.tracing.tracer import labels_of, name_of, note_session, run_trace
+from graphc.errors import GraphError, MemoryLimitError, SizeBoundError, TraceError
 from graphc.ir.builder import user_location
 from graphc.system import IMPORTING
 
@@ -46,6 +48,7 @@ class CompiledFunction:
         self._history = TraceHistory(name_of(function))
         self._open_sizes = OpenSizes(options.dynamic)
         self._known = Specializations(self._open_sizes)
+        self._fallback = Fallback(name_in(function) or type(function).__name__, options, type(self))
         self._parameters = parameter_names(function)
         if name_in(function) is not None:
             functools.update_wrapper(self, function)
@@ -62,26 +65,45 @@ class CompiledFunction:
         aliases = _aliases(leaves)
         key = signature(structure, leaves, aliases, self.options.most_threads)
         serving = self._known.find(key, leaves)
-        one, numbers = serving or (self._specialization(key, leaves, structure), None)
         plain = not keywords and len(leaves) == len(arguments) and not aliases
-        if plain and numbers is None and not one.program.free.are_read:
-            self._known.cache = InlineCache(one, leaves)
-        if serving is None:
-            return self._first_call(one, leaves)
-        return one.call(leaves, numbers)
+        if serving is not None:
+            one, numbers = serving
+            if plain and numbers is None and not one.program.free.are_read:
+                self._known.cache = InlineCache(one, leaves)
+            return one.call(leaves, numbers)
+        programs = len(self._history.lines)
+        refusal = self._fallback.find(key, leaves, programs) if self._fallback.refusals else None
+        if refusal is None:
+            try:
+                with traced_alone():
+                    return self._first_call(key, leaves, structure, plain)
+            except GraphError as error:
+                if self.options.fullgraph or not error.is_refusal or written_by(error):
+                    raise
+                refusal = self._fallback.add(key, error)
+        return self._fallback.run(refusal, self.function, arguments, keywords, leaves)
 
-    def _first_call(self, specialization: Specialization, leaves: list[Tensor]) -> Any:
+    def _first_call(self, key: Signature, leaves: list[Tensor], structure: Any, plain: bool) -> Any:
+        """A call that nothing serves yet. `plain`: its arguments are distinct tensors."""
+        one = self._specialization(key, leaves, structure)
+        if plain and not one.program.free.are_read:
+            self._known.cache = InlineCache(one, leaves)
+        return self._try(one, leaves)
+
+    def _try(self, specialization: Specialization, leaves: list[Tensor]) -> Any:
         """A call that raises has done nothing: what Python did at its trace is undone, too, and
         done again at the next."""
         try:
             if not specialization.holds(leaves):
-                raise TraceError(
+                refusal = TraceError(
                     f"tracing {name_of(self.function)} changed what the trace relies on: "
                     f"{specialization.broken(leaves)}",
                     hint="compiled code does not repeat what Python does: assign it outside, or "
                     "keep what changes from call to call in a tensor that is changed in place",
                     location=user_location(),
                 )
+                note_guards(refusal, (*specialization.guards, *specialization.program.call_guards))
+                raise refusal
             # One line: an interrupt comes before both, or behind.
             specialization.undo, result = nothing, specialization.call(leaves)
             return result
@@ -176,21 +198,31 @@ class CompiledFunction:
             changed = changes(key, by_signature, self.function)
             reason = f"new signature: {changed}" if changed else "first call"
             reason = "; ".join([reason, *self._open_sizes.broken(key)])
-        traced = run_trace(self.function, leaves, structure, name_of(self.function), sized)
+        effects = None if self.options.fullgraph else TracedEffects()
+        name = name_of(self.function)
+        traced = run_trace(self.function, leaves, structure, name, sized, effects)
         try:
             check_overlap(traced, leaves)
+            if self.options.apart:
+                check_apart(traced)
             number = len(self._history.lines) + 1
             program = program_of(traced, self.options, bool(STATE.grad_enabled), number)
-        except BaseException:
+        except BaseException as error:
             traced.session.put_back()
+            note_session(error, traced.session)
             raise
         self._history.traced(reason, sized or key.types, len(known) + 1)
-        return program, traced.session.put_back
+        return program, traced.session.undoing()
 
     @property
     def specializations(self) -> list[Specialization]:
         """One for each signature that was called, and for each way that its guards held."""
         return self._known.all
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Why calls run eagerly, of those that do."""
+        return self._fallback.refusals
 
     @property
     def compile_seconds(self) -> float:
@@ -204,14 +236,15 @@ class CompiledFunction:
         return tuple(self._history.lines)
 
     def explain(self) -> str:
-        """Why it was traced; and of the newest specialization what it takes and froze, the sizes of
-        graph and memory, the time it took to compile, the dearest kernels by estimate, and the
-        weightiest decisions. Of the others a line each."""
+        """Why it was traced; what runs eagerly and why; and of the newest specialization what it
+        takes and froze, the sizes of graph and memory, the time it took to compile, the dearest
+        kernels by estimate, and the weightiest decisions. Of the others a line each."""
         with IMPORTING:
             from frontend.compiled.explanation import explained
 
         head = f"{self._counted()}, level {self.options.level}"
-        return explained(head, self._history, self.specializations)
+        eager = list(self._fallback.lines())
+        return explained(head, self._history, self.specializations, eager)
 
     def profile(self, *arguments: Any, seconds: float = 1.0, **keywords: Any) -> Any:
         """Where the time of a call on these arguments (without any, drawn ones like those of the
@@ -356,7 +389,7 @@ def compile(
     function: Any = None, *, level: str = "exact", keep_grads: bool = True, disable: bool = False,
     threads: int | None = None, max_bytes: int | None = None, saved_bytes: int | None = None,
     target: str | None = None, dynamic: bool | Mapping[str, Mapping[int, str]] | None = None,
-    **ignored: Any,
+    fullgraph: bool = False, **ignored: Any,
 ) -> Any:  # fmt: skip
     """`function` (or a Module) as native code: `compile(model)`, `@compile`, `@compile(level=…)`.
 
@@ -375,13 +408,17 @@ def compile(
     differ, so that further ones cost nothing, True to leave all open from the first call on, False
     for code for each size alone, `{"x": {0: "batch"}}` to leave axis 0 of the argument x open from
     the first call on (a Module may say so in `open_sizes`): where a name stands twice the sizes are
-    equal, else SizeBoundError. PyTorch's other options (`mode`, `backend`, …) are accepted and have
+    equal, else SizeBoundError. A function that cannot be traced runs eagerly, to the same bits, and
+    the Modules it calls are compiled each for itself; a warning says so once. With `fullgraph` it
+    raises TraceError. PyTorch's other options (`mode`, `backend`, …) are accepted and have
     no effect; a `mode` or `backend` that is none of PyTorch's warns. Raises ValueError for an
     unknown level and for a target this machine cannot run, TypeError or ValueError for the others.
     """
     sizes = open_sizes(function, dynamic)
-    options = Options(level, keep_grads, threads, max_bytes, saved_bytes, target, sizes)
-    unknown = ignored.keys() - {"fullgraph", "backend", "mode", "options"}
+    options = Options(
+        level, keep_grads, threads, max_bytes, saved_bytes, target, sizes, fullgraph=fullgraph
+    )
+    unknown = ignored.keys() - {"backend", "mode", "options"}
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     _warn_of_unknown(ignored)
@@ -389,6 +426,7 @@ def compile(
         return lambda function: compile(
             function, level=level, keep_grads=keep_grads, disable=disable, threads=threads,
             max_bytes=max_bytes, saved_bytes=saved_bytes, target=target, dynamic=dynamic,
+            fullgraph=fullgraph,
         )  # fmt: skip
     if not callable(function):
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")

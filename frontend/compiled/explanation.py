@@ -27,11 +27,14 @@ DEAREST = 5
 """Kernels and decisions that are."""
 
 
-def explained(head: str, history: TraceHistory, specializations: Sequence[Any]) -> str:
+def explained(
+    head: str, history: TraceHistory, specializations: Sequence[Any], eager: Sequence[str] = ()
+) -> str:
     """The text. `history.lines[i]`: why trace i + 1 was made; a specialization is an
-    instance of a program, which has the `number` of its trace."""
+    instance of a program, which has the `number` of its trace; `eager`: what runs eagerly."""
     traced = [f"traced {number}: {text}" for number, text in enumerate(history.lines, 1)]
     lines = [head, *_shortened(traced), *_wrapped(dict.fromkeys(history.notes[-NOTES:]), 2)]
+    lines += _wrapped(eager, 3)
     in_order = sorted(specializations, key=lambda each: each.program.number)
     by_trace: dict[int, list[Any]] = {}
     for each in in_order:

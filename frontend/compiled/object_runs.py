@@ -35,8 +35,9 @@ def object_run(
         run: Callable[..., Any] = function
     else:
         chosen = replace(
-            options, compiler=way.compile, keep_grads=way.keep_grads, level="exact", dynamic=False
-        )
+            options, compiler=way.compile, keep_grads=way.keep_grads, level="exact", dynamic=False,
+            fullgraph=True,
+        )  # fmt: skip
         run = CompiledFunction(function, chosen)
     return ObjectRun(
         lambda: run(*arguments), _arrays, lambda: _counted(lambda: run(*arguments)),

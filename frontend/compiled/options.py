@@ -29,8 +29,13 @@ class Options:
     target: str | None = None
     dynamic: Any = None
     compiler: Callable[..., Any] | None = None
+    fullgraph: bool = False
+    apart: bool = False
+    """Whether results that share memory in eager mode are refused: eager code goes on with them."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fullgraph, bool):
+            raise TypeError(f"fullgraph must be True or False, not {self.fullgraph!r}")
         if self.level not in LEVELS:
             raise ValueError(f"level must be one of {', '.join(LEVELS)}, not {self.level!r}")
         object.__setattr__(self, "threads", checked_threads(self.threads))

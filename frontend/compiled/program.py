@@ -28,6 +28,7 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import GraphInput
+from frontend.tracing.effects import RepeatedEffect
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import (
@@ -133,6 +134,8 @@ class Results:
     passed: tuple[tuple[Sequence[tuple[InputSource, int]], bool], ...]
     """For each `backward()` inside, tensors computed outside and which tapped values they get as
     gradients, to go on there; and whether it retains their graph."""
+    effects: tuple[tuple[RepeatedEffect, int, int], ...]
+    """What is done when the call is over, on which tapped values: the first, and how many."""
     closed: tuple[int, ...]
     """New results that backward cannot pass, since the step that made them is over."""
     leaves: tuple[int, ...]
@@ -142,8 +145,8 @@ class Results:
     def is_single(self) -> bool:
         """Whether one new plain tensor is returned and nothing else is left behind."""
         new = [position for position, source in self.returned if source is None]
-        more = (self.grads, self.taps, self.kept, self.closed, self.leaves, self.dressed)
-        return self.structure is tree.TENSOR and new == [0] and not any(more)
+        more = (self.grads, self.taps, self.kept, self.effects, self.closed, self.leaves)
+        return self.structure is tree.TENSOR and new == [0] and not any((*more, self.dressed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,7 @@ def _results(traced: Trace, graph_inputs: Sequence[GraphInput], closed: Sequence
         tuple([fn for _, fn in traced.session.taps]),
         tuple(traced.kept),
         tuple(traced.passed),
+        tuple([(effect, first, len(effect.tensors)) for effect, first in traced.effects]),
         tuple([position for position, is_over in enumerate(closed) if is_over]),
         tuple(leaves(traced.new)),
         tuple(dressed(traced.new)),

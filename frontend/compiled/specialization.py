@@ -31,6 +31,7 @@ from frontend.tracing import tree
 from frontend.tracing.outside.source import InputSource
 from graphc.ir.dims import evaluate
 from graphc.ir.instances import type_at
+from graphc.ir.types import TensorType
 
 
 def nothing() -> bool:
@@ -233,8 +234,7 @@ class Specialization:
         left = self.program.results
         put_on(left.dressed, new)
         for fn, position in zip(left.taps, range(left.first_tap, len(values))):
-            value = values[position]
-            fn(value if isinstance(value, Tensor) else make(value, self.types[position]))
+            fn(_tensor(values[position], self.types[position]))
         for ends, retain in left.passed:
             self._pass_on(ends, retain, arguments, values)
         for put, source in left.kept:
@@ -243,6 +243,9 @@ class Specialization:
             new[position] if source is None else source.tensor(arguments)
             for position, source in left.returned
         ]
+        for effect, number, count in left.effects:
+            at = left.first_tap + number
+            effect([_tensor(values[i], self.types[i]) for i in range(at, at + count)])
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
 
@@ -279,6 +282,11 @@ def specialization_at(
         return None
     numbers = program.numbers.arrays(sizes)
     return None if numbers is None else Specialization(program, sizes, numbers, undo)
+
+
+def _tensor(value: Any, type: TensorType) -> Tensor:
+    """One of the values that a call hands out."""
+    return value if isinstance(value, Tensor) else make(value, type)
 
 
 _VALUE = operator.attrgetter("_value")

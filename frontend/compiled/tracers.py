@@ -107,5 +107,7 @@ def _running(obj: Any, arguments: Sequence[np.ndarray], way: WayToRun) -> Object
 def _sweep(obj: Any, sets: Sequence[Sequence[np.ndarray]], seconds: float) -> list[dict[str, Any]]:
     from frontend.compiled.object_runs import sweep
 
-    compiled = obj if isinstance(obj, CompiledFunction) else CompiledFunction(obj, Options())
+    compiled = obj
+    if not isinstance(obj, CompiledFunction):
+        compiled = CompiledFunction(obj, Options(fullgraph=True))
     return sweep(compiled, [tuple(map(_as_tensors, arrays)) for arrays in sets], seconds)

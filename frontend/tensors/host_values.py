@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.tensors.memory_tracking import expose
-from frontend.tensors.state import tracing
+from frontend.tensors.state import STATE, tracing
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
 from graphc.ir.size_guards import equal
@@ -26,6 +26,12 @@ def warn_unrolled(rows: int) -> None:
         f"{user_location()}",
         stacklevel=3,
     )
+
+
+def _handed_out(tensor: Any, conversion: str) -> Any:
+    """What stands for a value where a trace knows how to hand it out; None where it does not."""
+    hand_out = getattr(STATE.mode, "hand_out", None)
+    return None if hand_out is None else hand_out(tensor, conversion)
 
 
 class HostValues(Handle):
@@ -85,12 +91,16 @@ class HostValues(Handle):
 
     def item(self) -> Any:
         """The one element as a Python number."""
+        if STATE.mode is not None and (value := _handed_out(self, "item")) is not None:
+            return value
         array = self._array(".item()")
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.item()
 
     def tolist(self) -> Any:
+        if STATE.mode is not None and (value := _handed_out(self, "tolist")) is not None:
+            return value
         return self._array(".tolist()").tolist()
 
     def __bool__(self) -> bool:

@@ -15,7 +15,9 @@ from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
 
-READ_HINT = "where(), or frontend.tap(t, fn) to be handed the value after the call"
+READ_HINT = "return it and read its value outside, or frontend.tap(t, fn) to be handed that"
+HINTS = {"bool()": "where() or cond for a choice between two, while_loop for a loop"}
+"""By what asks for a value, where that is no reading."""
 
 
 def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
@@ -23,7 +25,7 @@ def refuse(type: TensorType, what: str, hint: str = READ_HINT) -> None:
     raise TraceError(
         f"{what} needs the value of a tensor {type} while it is traced; it is known "
         "only when the graph runs",
-        hint=hint,
+        hint=HINTS.get(what, hint) if hint is READ_HINT else hint,
         location=user_location(),
     )
 

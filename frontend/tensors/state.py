@@ -112,7 +112,8 @@ class State(threading.local):
     of the region of `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that
     nodes save, `observer` makes the block that an eager op runs in, while a profiler is on. The
     last of `devices` is where tensors are made (None: the CPU): the first is the default, the
-    others those of `with device(…)`."""
+    others those of `with device(…)`. `below` compiles the Modules that are called, while a
+    compiled function runs eagerly."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -125,6 +126,7 @@ class State(threading.local):
     saved_hooks: Any = None
     observer: Any = None
     devices: tuple[Any, ...] = (None,)
+    below: Any = None
     prepared: dict[Any, Any] = PREPARED["native"]
     fast_path: dict[Any, Any] = PREPARED["native"]
 
@@ -216,6 +218,12 @@ def swap_saved_hooks(hooks: Any) -> Any:
     """Have what nodes save packed and unpacked by `hooks`, a pair, or kept as it is (None); those
     before."""
     previous, STATE.saved_hooks = STATE.saved_hooks, hooks
+    return previous
+
+
+def swap_below(below: Any) -> Any:
+    """Have calls of Modules come to `below` (None: run eagerly); the one before."""
+    previous, STATE.below = STATE.below, below
     return previous
 
 

@@ -9,6 +9,7 @@ out: what a call passes on, and the guards on it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from frontend.tracing.outside.source import (
 )
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
+from graphc.ir.nodes import BACKWARD, Location
 
 if TYPE_CHECKING:
     from frontend.tracing.session import Session
@@ -66,6 +68,8 @@ class Histories:
 
     def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
         """A sweep comes to these ends of the tape: as `tensors.mode.Sweep`."""
+        if self._session.ended:
+            return  # the sweep that derives a backward graph ends at the inputs of that
         ends = [tensor for tensor in ends if self.of(tensor) is not None]
         if not ends:
             return
@@ -103,6 +107,24 @@ class Histories:
         if ends and self._later:
             read = [source_of(tensor) for tensor in self._later.values()]
             yield Guard(TogetherSource([*ends, *read]), Unreached(len(ends)))
+
+
+class TracedSweep:
+    """A run of `backward()` in a trace."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session):
+        self._session = session
+
+    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
+        self._session.histories.reach(ends, targets, create_graph)
+
+    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
+        return self._session.builder.at(location and location.within(BACKWARD))
+
+    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
+        self._session.histories.pass_on(gradients, retain_graph)
 
 
 def _unreachable(what: str) -> TraceError:

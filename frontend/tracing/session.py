@@ -14,7 +14,7 @@ session:` loses nothing to an interrupt, at whatever line it comes.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import FrameType
@@ -35,8 +35,9 @@ from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
+from frontend.tracing.effects import TracedEffects
 from frontend.tracing.guards.globals import CapturedGlobals
-from frontend.tracing.histories import Histories
+from frontend.tracing.histories import Histories, TracedSweep
 from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
@@ -56,10 +57,11 @@ from frontend.tracing.outside.source import (
 from frontend.tracing.regions import Builder, TracedRegion
 from frontend.tracing.scope import Scope
 from frontend.tracing.sizes import SizedArguments
+from frontend.tracing.undoing import BeforeTrace
 from frontend.tracing.watched_hooks import run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import BACKWARD, CONSTANT, Location
+from graphc.ir.nodes import BACKWARD, CONSTANT
 from graphc.ir.own_frames import may_be_caught
 from graphc.ir.registry import lookup
 from graphc.ir.size_floats import is_open, text_of
@@ -75,13 +77,17 @@ class Session(Mutations):
 
     records = True
 
-    def __init__(self, name: str, target: Any = None, sizes: SizedArguments | None = None):
+    def __init__(
+        self, name: str, target: Any = None, sizes: SizedArguments | None = None,
+        effects: TracedEffects | None = None,
+    ):  # fmt: skip
         self.scope = Scope(target)
         self.root = Builder(name, self.scope)
         self.builder = self.root  # where ops go: the root's, or that of a region under way
         self.regions: list[TracedRegion] = []
         self._further = 0
         self.numbers = CallNumbers(sizes)
+        self.effects = effects  # None: they happen at the trace
         self.inputs: list[GraphInput] = []
         self.captured: dict[int, Captured] = {}
         self.captured_globals = CapturedGlobals(self)
@@ -140,6 +146,8 @@ class Session(Mutations):
         for captured in self.captured.values():
             have_state(captured.tensor, captured.state_inside)
         self.numbers.places.enter()
+        if self.effects is not None:
+            self.effects.enter()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -163,6 +171,8 @@ class Session(Mutations):
             self.answers.told_apart = []
 
     def _lay_back(self) -> None:
+        if self.effects is not None:
+            self.effects.leave()
         self.numbers.places.leave()
         self.attributes.restore()
         self.hooks.remove()
@@ -549,6 +559,15 @@ class Session(Mutations):
         self.refuse_in_region("tap()")
         self.taps.append((make(self.value(tensor), tensor.tensor_type), fn))
 
+    def hand_out(self, tensor: Tensor, conversion: str) -> Any:
+        """What stands for a value of a tensor that the call will know; None where it is known, or
+        is none that a call hands out."""
+        if self.effects is None or self.regions or self.ended or self.captured_globals.takes_types:
+            return None
+        if self.known(tensor, "a trace") is not None:
+            return None
+        return self.effects.hand_out(make(self.value(tensor), tensor.tensor_type), conversion)
+
     # -- after the trace ---------------------------------------------------------------------
 
     def settle(self) -> None:
@@ -557,32 +576,19 @@ class Session(Mutations):
         self.captured_globals.settle()
         self.kept += reached
 
-    def put_back(self) -> bool:
-        """The call failed: containers hold what they held. Whether there were any others."""
-        return put_back_contents([*self._reached(), *self.kept])
+    def put_back(self, before: BeforeTrace | None = None) -> bool:
+        """The call failed: what Python changed is as it was. Whether there was anything."""
+        changed = self.captured_globals.put_back(before)
+        return put_back_contents([*self._reached(), *self.kept]) or changed
+
+    def undoing(self) -> Callable[[], bool]:
+        """What is called in place of `put_back` from now on: who has it keeps what stood there."""
+        return partial(self.put_back, self.captured_globals.take_before())
 
     def _reached(self) -> list[tuple[Any, list[Any]]]:
         """The containers that the function reaches, and what they held ahead of the trace."""
         looked_at = self.captured_globals.containers
         return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
-
-
-class TracedSweep:
-    """A run of `backward()` in a trace."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session):
-        self._session = session
-
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
-        self._session.histories.reach(ends, targets, create_graph)
-
-    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
-        return self._session.builder.at(location and location.within(BACKWARD))
-
-    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
-        self._session.histories.pass_on(gradients, retain_graph)
 
 
 def trace_under_way(what: str) -> Session:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from frontend.eager.backward import passes_region
@@ -18,12 +18,13 @@ from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
 from frontend.tensors.tensor import Tensor, added_to
 from frontend.tracing import tree
+from frontend.tracing.effects import RepeatedEffect, TracedEffects
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.source import ArgumentSource, InputSource
 from frontend.tracing.session import Captured, GraphInput, Session, trace_under_way
 from frontend.tracing.sizes import SizedArguments
-from graphc.errors import TraceError
+from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import NAME, Var, user_location
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
@@ -85,6 +86,11 @@ class Trace:
             session.taps += [(gradient, _handed_on) for _, gradient in gradients]
             ends = [session.source_of(tensor) for tensor, _ in gradients]
             self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
+        # What each call does when it is over, and the number of its first value.
+        self.effects: list[tuple[RepeatedEffect, int]] = []
+        for effect in () if session.effects is None else session.effects.recorded:
+            self.effects.append((effect, len(session.taps)))
+            session.taps += [(tensor, _handed_on) for tensor in effect.tensors]
         self.first_tap = len(self.outputs)
         self.outputs += [session.value(tensor) for tensor, _ in session.taps]
         self._check_flags()
@@ -186,13 +192,14 @@ def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str,
-    sizes: SizedArguments | None = None,
+    sizes: SizedArguments | None = None, effects: TracedEffects | None = None,
 ) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
-    With `sizes` some extents and numbers of the arguments are known only at a call.
+    With `sizes` some extents and numbers of the arguments are known only at a call; with `effects`
+    those end the trace, which happen once without.
     """
-    session = Session(name, function, sizes)
+    session = Session(name, function, sizes, effects)
     if sizes is not None:
         structure = tree.with_numbers(structure, map(opened, sizes.numbers))
     arguments, keywords = tree.build(structure, iter(leaves))
@@ -211,18 +218,43 @@ def run_trace(
             now = _random_states(generators)
             if any(now[generator] != state for generator, state in drawn.items()):
                 raise _draws(name)
+            if effects is not None:
+                session.captured_globals.note_logs()
+                effects.appended(session.captured_globals.containers)
             returned: list[Tensor] = []
             shape = tree.flatten(result, returned)
+            _check_results(shape, name)
+            del result
+            if effects is not None:
+                effects.check(session.taps)
             traced = Trace(session, shape, returned)
         session.ended = True
         session.name_inputs(function)
         session.attributes.settle(session.inputs, session.guards)
         session.hooks.settle(session.guards)
         session.settle()
-    except BaseException:
+    except BaseException as error:
         session.put_back()
-        raise
+        if effects is not None and effects.hands_out and isinstance(error, Exception):
+            error = _of_handed_out(error)
+        note_session(error, session)
+        raise error
     return traced
+
+
+def _of_handed_out(error: Exception) -> Exception:
+    """The error of a trace in which objects stood for values: a refusal, since eager code may have
+    none, or another."""
+    if isinstance(error, GraphError) and error.is_refusal:
+        return error
+    refusal = TraceError(f"the value of a tensor stood for a number where {error!r} came of it")
+    return refusal.with_traceback(error.__traceback__)
+
+
+def note_session(error: BaseException, session: Session) -> None:
+    """Note on a refusal which trace it ended: what that had looked at."""
+    if isinstance(error, GraphError) and error.is_refusal:
+        error.session = session  # type: ignore[attr-defined]
 
 
 def _draws(name: str) -> TraceError:
@@ -233,6 +265,17 @@ def _draws(name: str) -> TraceError:
         "or cond",
         location=user_location(),
     )
+
+
+def _check_results(structure: Any, name: str) -> None:
+    """Raise TraceError where the function returns what can be gone through once."""
+    for value in tree.statics(structure):
+        if isinstance(value, Iterator | AsyncIterator | Awaitable):
+            raise TraceError(
+                f"{name} returns a {type(value).__name__}: it would be one and the same at every "
+                "call",
+                hint="return a list or tuple, or compile what makes the items",
+            )
 
 
 def _check_containers(structure: Any, value: Any, leaves: Sequence[Tensor], name: str) -> None:

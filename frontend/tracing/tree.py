@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.handed_out import HandedOut, converted
 
 TENSOR = ("tensor",)
 NUMBERS = (int, float, np.float64)
@@ -26,6 +27,9 @@ NUMBERS = (int, float, np.float64)
 def flatten(value: Any, leaves: list[Tensor]) -> Any:
     """Append the tensors in `value` to `leaves`; the structure with everything else, hashable
     where all of it is."""
+    if type(value) is HandedOut:
+        leaves.append(value.tensor)
+        return ("handed out", value.conversion)
     if isinstance(value, Tensor):
         leaves.append(value)
         return TENSOR
@@ -103,6 +107,8 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
     match structure[0]:
         case "tensor":
             return next(leaves)
+        case "handed out":
+            return converted(next(leaves), structure[1])
         case "tuple":
             items = [build(item, leaves) for item in structure[2]]
             kind = structure[1]
@@ -126,7 +132,7 @@ def mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
     match structure[0]:
         case "static":
             return change(structure)
-        case "tensor":
+        case "tensor" | "handed out":
             return structure
         case "namespace":
             return (structure[0], mapped(structure[1], change))
@@ -176,7 +182,7 @@ def statics(structure: Any) -> Iterator[Any]:
         yield build(structure, iter(()))
     elif structure[0] == "namespace":
         yield from statics(structure[1])
-    elif structure[0] != "tensor":
+    elif structure[0] not in ("tensor", "handed out"):
         for item in structure[-1]:
             yield from statics(item)
 

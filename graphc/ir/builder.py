@@ -221,6 +221,17 @@ def user_location(module: str = "", phase: str = FORWARD) -> Location | None:
     return Location("", 0, "", module, phase) if module else None
 
 
+def line_of(error: BaseException) -> Location | None:
+    """The innermost line that an error passed which is not of graphc or its frontend."""
+    line, step = None, error.__traceback__
+    while step is not None:
+        if not is_own(step.tb_frame):
+            code = step.tb_frame.f_code
+            line = Location(code.co_filename, step.tb_lineno, code.co_name)
+        step = step.tb_next
+    return line
+
+
 def _checked_name(name: str, what: str) -> str:
     if not NAME.fullmatch(name):
         raise GraphError(f"{what} {name!r} is not a name", hint="letters, digits, '_' and '.'")

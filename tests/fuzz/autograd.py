@@ -230,7 +230,7 @@ def against_compiled(case: Case) -> str:
 
     arguments = [other.names[name] for name in SHAPES]
     try:
-        results = frontend.compile(traced)(*arguments)
+        results = frontend.compile(traced, fullgraph=True)(*arguments)
     except (GraphError, RuntimeError):
         return "not traced"
     other.names |= {**results, **dict(zip(SHAPES, arguments))}

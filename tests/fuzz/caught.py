@@ -13,6 +13,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -208,7 +209,9 @@ def check(case: Case) -> str:
         warnings.simplefilter("ignore")
         eager = list(results(case, lambda function: function))
         with mock.patch.object(compiled_program, "compile_graph", Interpreted):
-            compiled = list(results(case, torch.compile))
+            compiled = list(results(case, partial(torch.compile, fullgraph=True)))
+            if refusing and any(map(_is_refusal, compiled)):
+                _check_fallen_back(eager, list(results(case, torch.compile)))
     for at, (want, have) in enumerate(zip(eager, compiled)):
         if refusing and _is_refusal(have) and not _is_refusal(want):
             end = "refused"
@@ -218,6 +221,16 @@ def check(case: Case) -> str:
         elif not _alike(want, have):
             raise Broken(f"call {at}: eager {want}, compiled {have}")
     return end
+
+
+def _check_fallen_back(eager: list[Any], compiled: list[Any]) -> None:
+    """What cannot be traced is as in eager mode."""
+    for at, (want, have) in enumerate(zip(eager, compiled)):
+        raised = isinstance(want, Exception) or isinstance(have, Exception)
+        if isinstance(have, ArgumentError) or (raised and type(want) is type(have)):
+            continue
+        if raised or not _alike(want, have):
+            raise Broken(f"not traced, call {at}: eager {want!r}, compiled {have!r}")
 
 
 def _is_refusal(result: Any) -> bool:

@@ -88,9 +88,9 @@ def main(kind: str, line: int) -> None:
         code = 1
         try:
             np.testing.assert_allclose((x + 1).sum().item(), expected, rtol=1e-5)
-            torch.compile(lambda a: (a - 3).exp().mean(0))(x)
+            torch.compile(lambda a: (a - 3).exp().mean(0), fullgraph=True)(x)
             layer(x).square().mean().backward()
-            torch.compile(layer)(x)
+            torch.compile(layer, fullgraph=True)(x)
             code = 0
         finally:
             os._exit(code)
@@ -105,7 +105,9 @@ def main(kind: str, line: int) -> None:
 def first_steps(torch: Any, kind: str, layer: Any, x: Any) -> None:
     """What the thread does."""
     if kind == "compile":
-        torch.compile(lambda a: (layer(a) * 2).sin().sum(1) + a.mean())(x).sum().backward()
+        torch.compile(lambda a: (layer(a) * 2).sin().sum(1) + a.mean(), fullgraph=True)(
+            x
+        ).sum().backward()
     elif kind == "train":
         optimizer = torch.optim.Adam(layer.parameters())
 
@@ -116,7 +118,7 @@ def first_steps(torch: Any, kind: str, layer: Any, x: Any) -> None:
             optimizer.step()
             return loss
 
-        torch.compile(step)(x)
+        torch.compile(step, fullgraph=True)(x)
     else:
         torch.nn.functional.layer_norm(layer(x), (8,)).softmax(1).square().sum().backward()
 

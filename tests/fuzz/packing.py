@@ -169,7 +169,9 @@ class World:
         }
         parts = list(self.eager.values())
         self.eager["all"] = lambda x: torch.cat([part(x).reshape(-1) for part in parts])
-        self.compiled = {name: torch.compile(f, threads=1) for name, f in self.eager.items()}
+        self.compiled = {
+            name: torch.compile(f, threads=1, fullgraph=True) for name, f in self.eager.items()
+        }
         self._train()
         self.used = False
 
@@ -188,9 +190,11 @@ class World:
             model.square.bias.add_(1)
             return x @ plain.t()
 
-        self.names["train"] = torch.compile(train, threads=1)
-        self.names["step_inside"] = torch.compile(step_inside, threads=1)
-        self.names["update"] = torch.compile(lambda w, x: w.add_(x.sum()), threads=1)
+        self.names["train"] = torch.compile(train, threads=1, fullgraph=True)
+        self.names["step_inside"] = torch.compile(step_inside, threads=1, fullgraph=True)
+        self.names["update"] = torch.compile(
+            lambda w, x: w.add_(x.sum()), threads=1, fullgraph=True
+        )
 
     def call(self, name: str, rows: int) -> None:
         """One call of a compiled function. Raises Broken where eager mode has other bits."""

@@ -8,6 +8,7 @@ from tests.fuzz import (
     caught,
     checkpoints,
     eager_ops,
+    fallbacks,
     forks,
     graph_texts,
     interrupts,
@@ -29,7 +30,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops, caught, scalars, told, forks, ranks,
+    eager_ops, caught, scalars, told, forks, ranks, fallbacks,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

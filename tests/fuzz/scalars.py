@@ -225,7 +225,7 @@ def check(case: Case) -> str:
                 theirs = outcome(function(torch, case.call), torch, case, numbers)
                 if not known(case, numbers, mine, theirs):
                     _compare(f"eager {numbers}:", mine, theirs, False)
-        compiled = frontend.compile(run)
+        compiled = frontend.compile(run, fullgraph=True)
         traced = False
         for turn in (0, 1, 0):
             result = outcome(compiled, frontend, case, case.numbers[turn])

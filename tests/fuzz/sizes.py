@@ -256,9 +256,13 @@ class Open:
         self.outside = program.outside
         self.k, self.r = 0, 0.0
         if self.outside:
-            self.compiled = torch.compile(lambda x: program(x, self.k, self.r), dynamic=None)
+            self.compiled = torch.compile(
+                lambda x: program(x, self.k, self.r), dynamic=None, fullgraph=True
+            )
         else:
-            self.compiled = torch.compile(lambda x, k, r: program(x, k, r), dynamic=None)
+            self.compiled = torch.compile(
+                lambda x, k, r: program(x, k, r), dynamic=None, fullgraph=True
+            )
 
     def __call__(self, x: Any, k: int, r: float) -> Any:
         if not self.outside:
@@ -273,7 +277,7 @@ def check(case: Case) -> str:
     open_ = Open(program)
     for shape, k, r in zip(program.shapes, program.numbers, program.floats):
         values = np.random.default_rng(case).normal(size=shape).astype(np.float32)
-        alone = torch.compile(lambda x, k, r: program(x, k, r), dynamic=False)
+        alone = torch.compile(lambda x, k, r: program(x, k, r), dynamic=False, fullgraph=True)
         functions = (program, alone, open_)
         eager, numbers, left_open = (_run(each, values, k, r, program.grad) for each in functions)
         where = f"{program}, at {shape}, {k} and {r}"

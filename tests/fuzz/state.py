@@ -203,15 +203,28 @@ def compared(case: Case) -> str:
     eager = outcome(case, lambda function: function)
     native = compiled_program.compile_graph if case.native else Interpreted
     with mock.patch.object(compiled_program, "compile_graph", native):
-        compiled = outcome(case, torch.compile)
+        compiled = outcome(case, functools.partial(torch.compile, fullgraph=True))
     for number, (want, have) in enumerate(zip(eager.calls, compiled.calls)):
         if not alike(want, have, case.native):
             raise Broken(f"call {number}: eager {want}, compiled {have}")
     if isinstance(compiled.error, REFUSALS) or AFTER_A_STEP in str(compiled.error):
+        with mock.patch.object(compiled_program, "compile_graph", native):
+            check_fallen_back(eager, outcome(case, torch.compile), case.native)
         return "refused"
     if type(compiled.error) is not type(eager.error):
         raise Broken(f"eager {eager.error!r}, compiled {compiled.error!r}")
     return "agrees" if eager.error is None else "raises"
+
+
+def check_fallen_back(eager: Seen, compiled: Seen, native: bool) -> None:
+    """A program that cannot be traced runs as in eager mode; Broken where it does not."""
+    if isinstance(compiled.error, ArgumentError) or AFTER_A_STEP in str(compiled.error):
+        return
+    if len(eager.calls) != len(compiled.calls) or type(compiled.error) is not type(eager.error):
+        raise Broken(f"not traced: eager {eager.error!r}, compiled {compiled.error!r}")
+    for number, (want, have) in enumerate(zip(eager.calls, compiled.calls)):
+        if not alike(want, have, native):
+            raise Broken(f"not traced, call {number}: eager {want}, compiled {have}")
 
 
 def draw(random: np.random.Generator, size: int) -> Case:

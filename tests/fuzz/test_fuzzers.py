@@ -18,7 +18,7 @@ CASES = {
     "checkpoints": 100, "cache_files": 40, "kills": 12, "graph_texts": 300, "joins": 5,
     "kernels": 15, "levels": 1, "targets": 2, "state": 15, "interrupts": 2, "autograd": 35,
     "packing": 12, "sizes": 2, "op_sizes": 8, "eager_ops": 3, "caught": 12, "scalars": 20,
-    "told": 1, "forks": 1, "ranks": 3,
+    "told": 1, "forks": 1, "ranks": 3, "fallbacks": 10,
 }  # fmt: skip
 
 

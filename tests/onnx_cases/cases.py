@@ -80,7 +80,7 @@ def run(case: Case, compiled: bool = False) -> Outcome:
     """Run a case, eagerly or compiled."""
     try:
         model = torch.onnx.load(case.model)
-        call = torch.compile(model, threads=1) if compiled else model
+        call = torch.compile(model, threads=1, fullgraph=True) if compiled else model
         for inputs, expected in case.sets:
             given = {name: _array(value) for name, value in zip(model.input_names, inputs)}
             known = model.number_inputs if compiled else ()

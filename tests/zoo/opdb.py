@@ -216,7 +216,7 @@ class Run:
         except (Absent, NotImplementedError) as error:
             return "missing", said(error)
         if self.options.compiled:
-            function = frontend.compile(function)
+            function = frontend.compile(function, fullgraph=True)
         expected, refused = outcome(lambda: op.op(*args, **keywords))
         if refused is not None:
             return "PyTorch refuses", said(refused)

@@ -124,7 +124,7 @@ def stepped(model: Any, inputs: dict[str, Any], compiled: bool) -> tuple[float, 
         return loss
 
     if compiled:
-        step = torch.compile(step)
+        step = torch.compile(step, fullgraph=True)
     before = [parameter.detach().clone() for parameter in parameters]
     loss = float(step().detach())
     moved = [float(((new.detach() - old) ** 2).sum()) for new, old in zip(parameters, before)]

@@ -102,6 +102,8 @@ class Module(Tree, Conversion, StateDict, Hooks):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
+        if STATE.below is not None and STATE.mode is None:
+            return STATE.below.call(self, args, kwargs)
         return self._call_impl(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

@@ -18,6 +18,7 @@ from frontend.tracing.guards.bytecode import ITSELF, Path
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of, state_of
 from frontend.tracing.guards.reads import Reads, is_empty_slot, lacks
 from frontend.tracing.outside.guard import module_guard
+from frontend.tracing.undoing import BeforeTrace
 
 _MRO = operator.attrgetter("__mro__")
 
@@ -36,6 +37,8 @@ class Attributes(Reads):
         self._computed: set[str] = set()  # beginnings of names that code puts together
         self._texts: set[str] = set()  # that code can reach: names, where it computes some
         self._package = ""
+        self.modules: list[Any] = []  # that may run
+        self.before: BeforeTrace | None = BeforeTrace()
         self.tensors: dict[int, Tensor] = {}  # those that code can reach, by id
 
     def value(self, value: Any, paths: Iterable[Path], label: str) -> None:
@@ -53,6 +56,7 @@ class Attributes(Reads):
         """A Module that may run: its attributes, and what its methods read from outside."""
         if not self.first(("module", id(module))):
             return
+        self.modules.append(module)
         open_ = self.session.numbers.places.keys_of(module.__dict__)
         self.session.guard(id(module), lambda: module_guard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
@@ -209,6 +213,8 @@ class Attributes(Reads):
 
     def _class_attribute(self, value: Any, kind: type, name: str, below: set[Path]) -> bool:
         """What a class of an object has under a name: whether it has it."""
+        if self.before is not None:
+            self.before.note_class(kind)
         label = f"attribute {name!r} of {kind.__name__}"
         member: Any = vars(kind).get(name)
         if isinstance(member, MemberDescriptorType) and not isinstance(value, type):

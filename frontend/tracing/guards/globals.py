@@ -33,6 +33,7 @@ from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_
 from frontend.tracing.guards.reads import is_unassigned
 from frontend.tracing.outside.check import is_plain
 from frontend.tracing.outside.source import CellSource
+from frontend.tracing.undoing import BeforeTrace
 from graphc.errors import TraceError, UndecidedSizeError
 
 _PARTS = [operator.attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
@@ -52,7 +53,7 @@ class CapturedGlobals(Attributes):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
         self.identities = False  # whether tensors may be told apart by which object they are
-        self._takes_types = self._compares_types = False
+        self.takes_types = self._compares_types = False
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
@@ -83,6 +84,9 @@ class CapturedGlobals(Attributes):
         first = self.first(("value", id(value)))
         if first:
             self._kept_alive.append(value)
+            library = package_of(kind) != "builtins" and not self._is_followed(kind)
+            if self.before is not None:
+                self.before.note(value, library)
         if issubclass(kind, Tensor):
             self._tensor(value, paths)
         elif kind is FunctionType:
@@ -178,9 +182,9 @@ class CapturedGlobals(Attributes):
         stands for an int or float is of another."""
         space = {**vars(builtins), **function.__globals__} if reads.types else {}
         compares = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
-        self._takes_types |= reads.takes_types
+        self.takes_types |= reads.takes_types
         self._compares_types |= compares
-        if self._takes_types and self._compares_types and self.session.sizes is not None:
+        if self.takes_types and self._compares_types and self.session.sizes is not None:
             raise UndecidedSizeError(
                 f"{function.__name__}() compares a type() by `is`, or is called by what does",
                 hint="isinstance(n, int), or type(n) == int",
@@ -246,9 +250,25 @@ class CapturedGlobals(Attributes):
             for item, name in zip(contents(value), item_names(value, label)):
                 self.value(item, {(ITSELF,)}, name)
 
-    def settle(self) -> None:
+    def take_before(self) -> BeforeTrace | None:
+        """What stood there ahead of the trace is kept by who asks, from now on."""
+        before, self.before = self.before, None
+        return before
+
+    def put_back(self, before: BeforeTrace | None) -> bool:
+        """What code can reach is as it was ahead of the trace; whether it was not."""
+        before = before or self.before
+        if before is None:
+            return False
+        return before.put_back(self.guards, self.appeared(), self.session.numbers.places.keys_of)
+
+    def note_logs(self) -> None:
+        """Which containers no code reads."""
         self._compute_names()
         for items in self.containers:
             used = self._uses.get(id(items.holder), set())
             items.written_only = bool(used) and used <= _WRITING
+
+    def settle(self) -> None:
+        self.note_logs()
         super().settle()

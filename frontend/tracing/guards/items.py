@@ -120,6 +120,7 @@ class Items:
         self._check = Contents(holder, self._source.read(), open_)
         self.guard = Guard(self._source, self._check)
         self.written_only = False  # no code reads it: a log
+        self.is_log = False  # each call adds to it
 
     def before(self) -> list[object]:
         """What it held ahead of the trace, which is over: with the numbers that are open."""
@@ -130,10 +131,20 @@ class Items:
         values = zip(keys, then[len(keys) :])
         return [*keys, *[self.holder.get(k) if k in open_ else v for k, v in values]]
 
+    def appended(self) -> list[object]:
+        """Within a trace: what it was given behind what it held, if no code reads it and all of
+        that is still there."""
+        now, then = self._source.read(), self._check.then
+        if type(self.holder) not in (list, deque) or not self.written_only:
+            return []
+        return now[len(then) :] if all(map(operator.is_, now, then)) else []
+
     def settle(self) -> bool:
         """After a trace: whether to go on looking. A log that only grew is not looked at again:
         Python's effects happen once. What a dict or set was given in the trace is a memo: it is
         there from now on. A list that is read and grows is looked at, and found changed."""
+        if self.is_log:
+            return False
         if self.guard.holds() or not self._only_grown():
             return True
         if issubclass(type(self.holder), _GROWING):

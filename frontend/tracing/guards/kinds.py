@@ -41,6 +41,8 @@ _NOT_RUN = {
 }  # fmt: skip
 _NAMED = (FunctionType, MethodType, BuiltinMethodType, type)
 _GENERATES = {"__dataclass_fields__", "__attrs_attrs__"}
+STANDS_FOR = "_stands_for"
+"""The attribute of what is in the place of a function while a trace is under way."""
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 
 
@@ -72,6 +74,11 @@ def state_of(value: Any) -> dict[str, Any] | None:
     except (AttributeError, TypeError):
         return None
     return state if isinstance(state, dict) else None
+
+
+def outside_trace(value: Any) -> Any:
+    """What stands where `value` does while no trace is under way (tracing.effects)."""
+    return (state_of(value) or {}).get(STANDS_FOR, value)
 
 
 def special_methods(kind: type) -> Iterator[str]:

@@ -9,6 +9,7 @@ from types import CellType
 from typing import Any
 
 from frontend.tracing.guards.items import Cached, Items, array_guard
+from frontend.tracing.guards.kinds import outside_trace
 from frontend.tracing.outside.check import Same, shown
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import ItemSource, LookupSource
@@ -91,7 +92,8 @@ class Reads:
     def look_up(self, known: Any, source: LookupSource) -> None:
         """What stands at a source; `known` tells whether it is noted already."""
         if self.first(("read", known)):
-            self._reads.append(Guard(source, Same(source.getter(source.key))))
+            then = outside_trace(source.getter(source.key))
+            self._reads.append(Guard(source, Same(then)))
 
     def hold(self, container: Any, label: str, open_: set[Any]) -> None:
         """What a container holds."""
@@ -119,6 +121,17 @@ class Reads:
     def is_open(self, holder: Any, key: Any) -> bool:
         """Whether what is read there is read anew at each call."""
         return False
+
+    def appeared(self) -> list[tuple[Any, str]]:
+        """Names of dicts that were looked for in vain and are there now, but for what code computes
+        once and keeps."""
+        return [
+            (names, name)
+            for names, missing in self._absent.values()
+            if type(names) is dict
+            for name in missing & names.keys()
+            if (id(names), name) not in self.kept
+        ]
 
     # -- in a trace and after it -------------------------------------------------------------
 

@@ -341,15 +341,15 @@ def test_what_is_marked_to_run_eagerly_is_left_alone() -> None:
         seen.append(x.sum().item())
         return x * 2
 
-    assert torch.compile(looks) is looks
-    assert torch.compile(looks)(torch.ones(2)).tolist() == [2, 2] and seen == [2.0]
+    assert torch.compile(looks, fullgraph=True) is looks
+    assert torch.compile(looks, fullgraph=True)(torch.ones(2)).tolist() == [2, 2] and seen == [2.0]
     with pytest.raises(graphc.GraphError, match="looks is marked to run eagerly"):
-        torch.compile(lambda x: looks(x) + 1)(torch.ones(2))
+        torch.compile(lambda x: looks(x) + 1, fullgraph=True)(torch.ones(2))
     model = torch.nn.Linear(2, 2)
-    assert torch.compile(model, disable=True) is model
-    assert torch.compile(torch.compiler.disable(model)) is model
+    assert torch.compile(model, disable=True, fullgraph=True) is model
+    assert torch.compile(torch.compiler.disable(model), fullgraph=True) is model
     assert not torch.compiler.is_compiling()
-    kept = torch.compile(lambda x: x * (2 if torch.compiler.is_compiling() else 3))
+    kept = torch.compile(lambda x: x * (2 if torch.compiler.is_compiling() else 3), fullgraph=True)
     assert kept(torch.ones(1)).item() == 2
 
 

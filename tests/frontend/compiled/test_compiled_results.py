@@ -65,7 +65,7 @@ def test_a_leaf_whose_gradient_would_be_lost_is_refused() -> None:
 
     for function in (returned, trained):
         with pytest.raises(TraceError, match="made inside is returned, and has a gradient"):
-            torch.compile(function)(torch.ones(3))
+            torch.compile(function, fullgraph=True)(torch.ones(3))
 
 
 def test_attributes_of_results() -> None:
@@ -74,7 +74,7 @@ def test_attributes_of_results() -> None:
         y.tag = "twice"
         return y
 
-    compiled = torch.compile(tagged)
+    compiled = torch.compile(tagged, fullgraph=True)
     assert [compiled(torch.ones(3)).tag for _ in range(2)] == ["twice", "twice"]
 
     def kept(x: Any) -> Any:
@@ -84,7 +84,7 @@ def test_attributes_of_results() -> None:
         return y
 
     with pytest.raises(TraceError, match="an attribute of a result"):
-        torch.compile(kept)(torch.ones(3))
+        torch.compile(kept, fullgraph=True)(torch.ones(3))
 
 
 def test_hooks_of_leaves_run_once() -> None:
@@ -202,16 +202,18 @@ def test_as_strided_with_repeats_is_not_written() -> None:
 
 def test_as_strided_counts_from_where_the_memory_of_an_argument_begins() -> None:
     whole, starts = torch.arange(20.0), (5, 0, 7)
-    compiled = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 8))
+    compiled = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 8), fullgraph=True)
     for start in starts:
         for memory in (whole, whole.numpy()):
             part = torch.as_tensor(memory[start : start + 12])
             assert compiled(part).tolist() == part.as_strided((2, 2), (1, 2), 8).tolist()
-    beside = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 0))
+    beside = torch.compile(lambda x: x.as_strided((2, 2), (1, 2), 0), fullgraph=True)
     for part in (whole[5:10], whole[6:11], torch.arange(30.0)[6:11]):
         eager = part.as_strided((2, 2), (1, 2), 0).tolist()
         assert beside(part).tolist() == eager == [[0, 2], [1, 3]]
-    further = torch.compile(lambda x: x.as_strided((2,), (6,)) * x.as_strided((1,), (1,), 1))
+    further = torch.compile(
+        lambda x: x.as_strided((2,), (6,)) * x.as_strided((1,), (1,), 1), fullgraph=True
+    )
     assert further(whole[5:10]).tolist() == [5, 11]
     with pytest.raises(TraceError, match=r"memory beside the f32\[5\]"):
         beside(whole[5:10].requires_grad_())

@@ -130,7 +130,7 @@ def test_two_grads_that_are_one_tensor_are_refused() -> None:
     w, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
     w.grad = v.grad = torch.zeros(2)
     with pytest.raises(TraceError, match=r"the \.grad of another tensor"):
-        torch.compile(lambda x: (w * v * x).sum().backward())(ONES)
+        torch.compile(lambda x: (w * v * x).sum().backward(), fullgraph=True)(ONES)
 
 
 def test_a_flag_that_is_only_read_is_guarded() -> None:
@@ -181,7 +181,7 @@ def test_hooks_of_leaves_trace_again(captured: bool) -> None:
 def test_a_hook_of_a_leaf_from_outside_is_refused_in_a_trace() -> None:
     w = leaf(1.0, 2.0)
     with pytest.raises(TraceError, match="a hook is registered while tracing"):
-        torch.compile(lambda x: (w.register_hook(print), w * x)[1])(ONES)
+        torch.compile(lambda x: (w.register_hook(print), w * x)[1], fullgraph=True)(ONES)
     assert not w._hooks
 
 
@@ -228,9 +228,9 @@ def test_signs_of_zero_and_nan_among_arguments() -> None:
 def test_history_of_a_tensor_from_outside_is_refused() -> None:
     w, buffer = leaf(1.0, 2.0), torch.zeros(2)
     with pytest.raises(TraceError, match="changed in place by one that requires gradients"):
-        torch.compile(lambda x: buffer.add_(w * x).sum())(ONES)
+        torch.compile(lambda x: buffer.add_(w * x).sum(), fullgraph=True)(ONES)
     assert buffer.tolist() == [0, 0]
-    torch.compile(lambda x: buffer.add_((w * x).detach()).sum())(ONES)
+    torch.compile(lambda x: buffer.add_((w * x).detach()).sum(), fullgraph=True)(ONES)
     assert buffer.tolist() == [1, 2]
 
 
@@ -247,7 +247,7 @@ def test_random_numbers_of_python_and_numpy_are_refused() -> None:
     for draw in (random.random, np.random.rand, held[0].random, held[1].random, held[2].rand):
         message = r"draws random numbers(.*\n.*)draw with frontend\.rand"
         with pytest.raises(TraceError, match=message):
-            torch.compile(lambda x, draw=draw: x * draw())(ONES)
+            torch.compile(lambda x, draw=draw: x * draw(), fullgraph=True)(ONES)
 
 
 def test_groups_of_an_optimizer_that_are_changed_past_its_methods() -> None:

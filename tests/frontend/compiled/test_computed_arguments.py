@@ -148,13 +148,13 @@ def test_what_would_need_them_before_the_call_is_over_is_refused() -> None:
 
     for function in (reads, asks, again):
         with pytest.raises(TraceError, match="computed outside"):
-            torch.compile(function)(a * 3)
+            torch.compile(function, fullgraph=True)(a * 3)
         assert a.grad is None and a.tolist() == [1.0] * 3
 
     def direct(h: Any) -> None:
         (h * a).sum().backward()
 
-    compiled, b = torch.compile(direct), _leaf()
+    compiled, b = torch.compile(direct, fullgraph=True), _leaf()
     compiled(b * 3)  # what is behind the argument is another leaf
     assert _gradients(a, b) == [[3.0] * 3, [1.0 * 3] * 3]
     with pytest.raises(TraceError, match="computed outside"):
@@ -167,4 +167,23 @@ def test_one_changed_in_place_is_refused() -> None:
         return h.sum()
 
     with pytest.raises(TraceError, match="changed in place"):
-        torch.compile(function)(_leaf() * 3)
+        torch.compile(function, fullgraph=True)(_leaf() * 3)
+
+
+def test_an_argument_that_the_same_weights_made() -> None:
+    """A layer that is applied again to what it gave: what is behind the argument is not reached by
+    the backward of the call."""
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(3, 3)
+        run = torch.compile(layer, fullgraph=True) if compiled else layer
+        x = torch.ones(2, 3)
+        for _ in range(2):
+            run(run(x) * 2.0).sum().backward()
+        results.append([p.grad.tolist() for p in layer.parameters()])
+        y = run(run(_leaf()[None].expand(2, 3)) * 2.0).square().sum()
+        first = torch.autograd.grad(y, list(layer.parameters()), create_graph=True)
+        sum(g.sum() for g in first).backward()
+        results[-1] += [p.grad.tolist() for p in layer.parameters()]
+    assert results[0] == results[1]

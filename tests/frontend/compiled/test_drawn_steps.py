@@ -11,6 +11,7 @@ import copy
 import random
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def run(seed: int, wrap: Callable[[Any], Any]) -> list[Any]:
 def difference(seed: int) -> str:
     """What differs between eager and compiled; nothing where the compiler refuses, or where eager
     mode does because of a value that changed."""
-    want, got = run(seed, lambda step: step), run(seed, torch.compile)
+    want, got = run(seed, lambda step: step), run(seed, partial(torch.compile, fullgraph=True))
     for call, (expected, actual) in enumerate(zip(want, got)):
         # Compiled, a loop or branch has the values that it read, also where they changed since.
         saved = isinstance(expected, Exception) and "by an inplace operation" in str(expected)

@@ -74,7 +74,7 @@ def test_a_trace_that_changed_what_it_relies_on_is_undone_and_not_kept() -> None
         LOG.append(x * 2)
         return x + COUNTS["n"]
 
-    compiled = torch.compile(counting)
+    compiled = torch.compile(counting, fullgraph=True)
     for _ in range(2):
         with pytest.raises(TraceError, match="global 'LOG' keeps a tensor"):
             compiled(torch.ones(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,13 @@ def trained(x: Any) -> None:
 def refused(x: Any) -> None:
     model = nn.Linear(8, 8)
     with pytest.raises(RuntimeError, match=r"float\(\) needs the value of a tensor"):
+        torch.compile(lambda x: float(model(x).sum()), fullgraph=True)(x)
+
+
+def fallen_back(x: Any) -> None:
+    model = nn.Linear(8, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         torch.compile(lambda x: float(model(x).sum()))(x)
 
 
@@ -62,6 +70,7 @@ def test_nothing_is_kept_of_a_module_that_is_gone() -> None:
         inference(x)
         trained(x)
         refused(x)
+        fallen_back(x)
 
     assert not left_behind(all_of_them)
 

@@ -141,7 +141,7 @@ def extended(values: dict[str, Any]) -> Any:
 def test_a_container_that_is_changed_is_an_error(function: Any) -> None:
     argument = {"x": X} if function is extended else [X]
     with pytest.raises(TraceError, match="changes a list or dict"):
-        torch.compile(function)(argument)
+        torch.compile(function, fullgraph=True)(argument)
     assert len(argument) == 1 and X.tolist() == [1, 1]
 
 

@@ -692,7 +692,7 @@ BOTH: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize(("function", "kind", "message"), BOTH)
 def test_refused_eager_and_compiled(function: Any, kind: Any, message: str, compiled: bool) -> None:
-    run = torch.compile(function) if compiled else function
+    run = torch.compile(function, fullgraph=True) if compiled else function
     with pytest.raises(kind, match=message):
         run(torch.tensor(X), torch.tensor(S))
 
@@ -731,7 +731,7 @@ COMPILED: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("function", "kind", "message"), COMPILED)
 def test_refused_when_compiled(function: Any, kind: Any, message: str) -> None:
     with pytest.raises(kind, match=message) as caught:
-        torch.compile(function)(torch.tensor(X), torch.tensor(S))
+        torch.compile(function, fullgraph=True)(torch.tensor(X), torch.tensor(S))
     assert "test_control.py" in str(caught.value)
     assert W.grad is None and torch.is_grad_enabled()
 
@@ -744,7 +744,7 @@ def test_a_value_kept_from_a_body_is_refused_later() -> None:
         return kept[-1] + 1
 
     with pytest.raises(graphc.TraceError, match="whose trace has ended"):
-        torch.compile(f)(torch.tensor(X))
+        torch.compile(f, fullgraph=True)(torch.tensor(X))
 
 
 @pytest.mark.parametrize("inside", [None, "scan", "cond"])

@@ -220,12 +220,12 @@ def test_traced_values_cannot_become_shapes_or_numbers_but_can_be_copied() -> No
             return torch.tensor(x), torch.full((2,), x[0]), x.new_full((1,), x[1])
 
     x = torch.tensor([1.5, 2.5])
-    result = torch.compile(copies)(x)
+    result = torch.compile(copies, fullgraph=True)(x)
     assert [each.tolist() for each in result] == [[1.5, 2.5], [1.5, 1.5], [2.5]]
     with pytest.raises(TraceError, match="tensor"):
-        torch.compile(lambda x: torch.tensor([x[0], 1.0]))(x)
+        torch.compile(lambda x: torch.tensor([x[0], 1.0]), fullgraph=True)(x)
     with pytest.raises(TraceError, match=r"int\(\) needs the value of a tensor"):
-        torch.compile(lambda x: torch.zeros(x.sum().int()))(x)
+        torch.compile(lambda x: torch.zeros(x.sum().int()), fullgraph=True)(x)
 
 
 # -- the way back to Python -----------------------------------------------------------------------

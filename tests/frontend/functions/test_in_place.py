@@ -36,11 +36,11 @@ def test_in_a_trace() -> None:
         y = x * 2
         return y.unsqueeze_(0).mul_(2), y
 
-    result, y = torch.compile(call)(torch.ones(2))
+    result, y = torch.compile(call, fullgraph=True)(torch.ones(2))
     assert result.tolist() == y.tolist() == [[4, 4]]
     z = torch.ones(2)
     with pytest.raises(TraceError, match="unsqueeze_ changes the shape of a tensor from before"):
-        torch.compile(lambda x: x + z.unsqueeze_(0))(torch.ones(2))
+        torch.compile(lambda x: x + z.unsqueeze_(0), fullgraph=True)(torch.ones(2))
     assert z.shape == (2,)
 
 
@@ -52,4 +52,4 @@ def test_elements_by_a_function() -> None:
     with pytest.raises(RuntimeError, match=r"Can't call apply_\(\)"):
         torch.ones(2, requires_grad=True).apply_(abs)
     with pytest.raises(TraceError, match=r"apply_\(\) needs the value of a tensor"):
-        torch.compile(lambda x: x.clone().apply_(abs))(torch.ones(2))
+        torch.compile(lambda x: x.clone().apply_(abs), fullgraph=True)(torch.ones(2))

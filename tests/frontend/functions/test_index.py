@@ -177,13 +177,13 @@ def test_a_traced_mask_takes_one_value_per_element() -> None:
         y[x > 20] = v
         return y
 
-    compiled = torch.compile(run)
+    compiled = torch.compile(run, fullgraph=True)
     v = torch.tensor([1.0, 2.0, 3.0])
     assert compiled(torch.tensor(ARRAY), v)[1, 2].tolist() == [20, 1, 2, 3]
     with pytest.raises(RuntimeError, match=r"shape mismatch: value tensor of shape \[3\]"):
         compiled(torch.tensor(ARRAY + 1), v)
     with pytest.raises(TraceError, match="mask"):
-        torch.compile(lambda x: x[x > 3])(torch.tensor(ARRAY))
+        torch.compile(lambda x: x[x > 3], fullgraph=True)(torch.tensor(ARRAY))
 
 
 def test_an_index_out_of_range_leaves_the_tensor_as_it_was() -> None:

@@ -54,4 +54,4 @@ def test_what_depends_on_data_runs_eagerly_only() -> None:
     assert torch.argwhere(torch.tensor(5)).shape == (1, 0)
     for call in (torch.nonzero, torch.argwhere, lambda x: x.masked_select(x > 1)):
         with pytest.raises(TraceError, match="needs the value of a tensor"):
-            torch.compile(call)(torch.tensor(X))
+            torch.compile(call, fullgraph=True)(torch.tensor(X))

@@ -256,7 +256,7 @@ FROZEN, VALUE = "would be frozen into the graph", "needs the value of a tensor"
 ])  # fmt: skip
 def test_what_a_trace_refuses(call: Any, words: str) -> None:
     with pytest.raises(TraceError, match=words):
-        torch.compile(lambda x: (call(), x * 2)[1])(torch.ones(2))
+        torch.compile(lambda x: (call(), x * 2)[1], fullgraph=True)(torch.ones(2))
 
 
 BAD: list[tuple[Any, type[Exception], str]] = [

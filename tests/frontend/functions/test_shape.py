@@ -108,7 +108,7 @@ def test_empty_parts() -> None:
 def test_repeats_of_a_tensor() -> None:
     x, times = torch.tensor([[1.0], [2], [3]], requires_grad=True), torch.tensor([2, 0, 1])
     call = lambda x, n: torch.repeat_interleave(x, n, 0, output_size=3)  # noqa: E731
-    for run in (call, torch.compile(call)):
+    for run in (call, torch.compile(call, fullgraph=True)):
         result = run(x, times)
         assert result.tolist() == [[1], [1], [3]]
         assert torch.autograd.grad(result.sum(), x)[0].tolist() == [[2], [0], [1]]
@@ -116,7 +116,7 @@ def test_repeats_of_a_tensor() -> None:
     with pytest.raises(RuntimeError, match="allocated size"):
         torch.repeat_interleave(x, times, 0, output_size=4)
     with pytest.raises(TraceError, match="output_size"):
-        torch.compile(lambda x, n: x.repeat_interleave(n, 0))(x, times)
+        torch.compile(lambda x, n: x.repeat_interleave(n, 0), fullgraph=True)(x, times)
     with pytest.raises(RuntimeError, match="must have the same size"):
         x.repeat_interleave(times[:2], 0)
     with pytest.raises(RuntimeError, match="can not be negative"):

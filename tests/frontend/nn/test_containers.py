@@ -212,5 +212,5 @@ def test_containers_are_not_changed_while_tracing() -> None:
     net = nn.Sequential(nn.ReLU(), nn.Tanh())
     for change in (lambda: net.append(nn.ReLU()), lambda: net.pop(0), lambda: net.__delitem__(0)):
         with pytest.raises(TraceError, match="is assigned while tracing"):
-            torch.compile(lambda x, change=change: change() and x)(torch.ones(1))
+            torch.compile(lambda x, change=change: change() and x, fullgraph=True)(torch.ones(1))
         assert len(net) == 2

@@ -327,7 +327,7 @@ def test_tap_in_the_backward_of_a_compiled_function_is_refused() -> None:
     model = nn.Tanh()
     model.register_full_backward_hook(lambda _, grads, __: torch.tap(grads[0], print) and None)
     with pytest.raises(TraceError, match=r"frontend.tap in the backward .*(\n.*)compile the whole"):
-        torch.compile(model)(torch.ones(2, requires_grad=True))
+        torch.compile(model, fullgraph=True)(torch.ones(2, requires_grad=True))
 
 
 # -- compiled: refused ---------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_a_hook_that_keeps_a_tensor_is_named(hook: Any, where: int, nothing_kept
     model = net()
     handle = model[where].register_forward_hook(hook)
     with pytest.raises(TraceError) as caught:
-        torch.compile(model)(inputs())
+        torch.compile(model, fullgraph=True)(inputs())
     text = str(caught.value)
     assert f"the hook {hook.__name__} of {type(model[where]).__name__} keeps a tensor" in text
     assert "frontend.tap(t, fn)" in text and "test_module_hooks.py" in text
@@ -444,7 +444,7 @@ def test_other_hooks_that_keep_tensors(case: str, nothing_kept: None) -> None:
     model = net()
     getattr(model[1], f"register_{kind}_hook")(hook)
     with pytest.raises(TraceError, match=f"{name} of Tanh keeps a tensor that is being traced"):
-        torch.compile(model)(inputs().requires_grad_())
+        torch.compile(model, fullgraph=True)(inputs().requires_grad_())
 
 
 def test_a_hook_that_sets_an_attribute() -> None:
@@ -477,7 +477,7 @@ def test_a_hook_that_reads_values(hook: Any) -> None:
     model = net()
     model[0].register_forward_hook(hook)
     with pytest.raises(TraceError, match=r"frontend.tap\(t, fn\)"):
-        torch.compile(model)(inputs())
+        torch.compile(model, fullgraph=True)(inputs())
     assert not KEPT
 
 
@@ -499,7 +499,7 @@ def test_a_hook_that_raises_leaves_the_module_usable(kind: str) -> None:
 def test_a_hook_registered_in_a_trace() -> None:
     model = net()
 
-    @torch.compile
+    @torch.compile(fullgraph=True)
     def run(x: Any) -> Any:
         model[0].register_forward_hook(doubled)
         return model(x)
@@ -590,10 +590,10 @@ def test_results_in_dataclasses(nothing_kept: None) -> None:
 
     model = Model()
     with model.net.register_forward_hook(replacing):
-        agree(gradients(model, torch.compile(model)), gradients(model, model))
+        agree(gradients(model, torch.compile(model, fullgraph=True)), gradients(model, model))
     model.net.register_forward_hook(storing)
     with pytest.raises(TraceError, match="storing of Net keeps a tensor"):
-        torch.compile(model)(inputs())
+        torch.compile(model, fullgraph=True)(inputs())
 
 
 def test_what_hooks_see_inside_custom_functions_and_nested_modules() -> None:

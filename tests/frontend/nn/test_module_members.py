@@ -249,7 +249,7 @@ def test_modules_are_not_changed_while_tracing(change: Any) -> None:
     net = nn.Linear(1, 1)
     before = (list(net._parameters), list(net._buffers), list(net._modules), list(vars(net)))
     with pytest.raises(TraceError, match="is assigned while tracing"):
-        torch.compile(lambda x: (change(net), net(x))[1])(torch.ones(1))
+        torch.compile(lambda x: (change(net), net(x))[1], fullgraph=True)(torch.ones(1))
     after = (list(net._parameters), list(net._buffers), list(net._modules), list(vars(net)))
     assert before == after
     net(torch.ones(1))

@@ -25,7 +25,7 @@ class Job:
         self.model = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Dropout(dropout), nn.Linear(6, 3))
         self.opt = kind(self.model.parameters(), **options)
         self.log: list[str] = []
-        self.step = torch.compile(self.run) if compiled else self.run
+        self.step = torch.compile(self.run, fullgraph=True) if compiled else self.run
 
     def run(self, x: Any, y: Any) -> Any:
         self.log.append("Python")
@@ -194,7 +194,7 @@ def test_writing_options_or_state_in_a_trace_is_an_error() -> None:
             write()
             return x * 2
 
-        return torch.compile(step)
+        return torch.compile(step, fullgraph=True)
 
     for write in (
         lambda: group.__setitem__("lr", 0.5),

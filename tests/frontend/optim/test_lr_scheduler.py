@@ -62,7 +62,7 @@ def test_a_schedule_steps_outside_of_traces() -> None:
     schedule = schedules.StepLR(optimizer, 2)
     optimizer.step()
 
-    @torch.compile
+    @torch.compile(fullgraph=True)
     def step(x: torch.Tensor) -> torch.Tensor:
         schedule.step()
         return x * 2

@@ -441,7 +441,7 @@ def test_shapes_that_depend_on_data(peer: Any, name: str) -> None:
     peer.function(DYNAMIC[name], peer.normal(3, 4), modes=["eager"])
     with pytest.raises(TraceError, match="needs the value of a tensor"):
         frontend.compile(lambda x: DYNAMIC[name](frontend, x) if "number" not in name
-                         else frontend.nonzero(x))(frontend.ones(3, 4))  # fmt: skip
+                         else frontend.nonzero(x), fullgraph=True)(frontend.ones(3, 4))  # fmt: skip
 
 
 def test_a_mask_that_depends_on_no_input(peer: Any) -> None:

@@ -58,7 +58,7 @@ def run(T: Any, source: str) -> Any:
 @pytest.mark.parametrize("source", CALLS)
 def test_computed_in_the_dtype_of_the_result(peer: Any, source: str) -> None:
     expected = run(peer.torch, source)
-    for call in (run, frontend.compile(run)):
+    for call in (run, frontend.compile(run, fullgraph=True)):
         mine = call(frontend, source)
         assert str(mine.dtype) == str(expected.dtype)
         numbers = [x.double().numpy() for x in (mine, expected)]
@@ -71,7 +71,7 @@ def test_a_number_that_a_dtype_does_not_hold(peer: Any, source: str) -> None:
     words = "value cannot be converted|must not be a floating point|requires dtype|can't be cast"
     with pytest.raises(RuntimeError, match=words):
         run(peer.torch, source)
-    for call in (run, frontend.compile(run)):
+    for call in (run, frontend.compile(run, fullgraph=True)):
         with pytest.raises(RuntimeError, match=words) as error:
             call(frontend, source)
         assert "TraceError" not in type(error.value).__name__
@@ -85,7 +85,7 @@ def test_products_of_half_types_and_numbers_round_once(peer: Any) -> None:
         for scale in (0.1, -7.77, 1e6, 3):
             for apply in (lambda z, s: z * s, lambda z, s: s * z, lambda z, s: z / s):
                 expected = apply(y, scale).float().numpy()
-                for call in (apply, frontend.compile(apply)):
+                for call in (apply, frontend.compile(apply, fullgraph=True)):
                     np.testing.assert_array_equal(call(x, scale).float().numpy(), expected)
 
 
@@ -99,7 +99,7 @@ def test_integrals_of_narrow_integers_do_not_wrap() -> None:
 
 
 def test_an_open_number_is_checked_at_each_call() -> None:
-    bounded = frontend.compile(lambda x, most: x.clamp(max=most))
+    bounded = frontend.compile(lambda x, most: x.clamp(max=most), fullgraph=True)
     x = frontend.tensor([100, 3], dtype=frontend.int8)
     assert [bounded(x, n).tolist() for n in (5, 50, 7)] == [[5, 3], [50, 3], [7, 3]]
     with pytest.raises(RuntimeError, match="without overflow"):

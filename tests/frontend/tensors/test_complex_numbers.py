@@ -92,11 +92,11 @@ def test_what_there_is_not() -> None:
         with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
             call()
     with pytest.raises((TraceError, DTypeError), match="complex64 is not supported in compiled"):
-        torch.compile(lambda y: y * 2)(x)
+        torch.compile(lambda y: y * 2, fullgraph=True)(x)
     with pytest.raises(TraceError, match="runs eagerly only"):
-        torch.compile(lambda y: torch.complex(y, y))(torch.ones(2))
+        torch.compile(lambda y: torch.complex(y, y), fullgraph=True)(torch.ones(2))
     with pytest.raises(DTypeError, match="not supported in compiled code"):
-        torch.compile(lambda y: y + 1j)(torch.ones(2))
+        torch.compile(lambda y: y + 1j, fullgraph=True)(torch.ones(2))
 
 
 @pytest.mark.parametrize("name", ["uint16", "uint64", "float8_e4m3fn", "float8_e5m2"])
@@ -110,10 +110,12 @@ def test_what_is_only_stored(name: str) -> None:
     with pytest.raises(RuntimeError, match="Promotion for"):
         torch.promote_types(kind, torch.int32)
     if kind in (torch.uint16, torch.uint64):  # graphs have them
-        np.testing.assert_array_equal(torch.compile(lambda y: y.reshape(4))(x), x.reshape(4))
+        np.testing.assert_array_equal(
+            torch.compile(lambda y: y.reshape(4), fullgraph=True)(x), x.reshape(4)
+        )
         return
     with pytest.raises(DTypeError, match="not supported in compiled code"):
-        torch.compile(lambda y: y.reshape(4))(x)
+        torch.compile(lambda y: y.reshape(4), fullgraph=True)(x)
 
 
 def test_graphs_move_the_bits_of_uint64() -> None:

@@ -39,7 +39,7 @@ def test_resizing() -> None:
     with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
         torch.ones(2, requires_grad=True).resize_(3)
     with pytest.raises(TraceError, match="shape of a tensor from before the trace"):
-        torch.compile(lambda y: y.resize_(1))(torch.ones(2))
+        torch.compile(lambda y: y.resize_(1), fullgraph=True)(torch.ones(2))
 
 
 def test_resizing_inside_a_compiled_function() -> None:
@@ -84,4 +84,4 @@ def test_the_bytes_as_another_dtype() -> None:
     with pytest.raises(RuntimeError, match="must be divisible by 2"):
         x[:, :1].view(torch.float64)
     with pytest.raises(TraceError, match="runs eagerly only"):
-        torch.compile(lambda y: y.view(torch.int32))(x)
+        torch.compile(lambda y: y.view(torch.int32), fullgraph=True)(x)

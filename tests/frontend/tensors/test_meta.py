@@ -90,9 +90,9 @@ def test_what_needs_data_says_so() -> None:
     with pytest.raises(TypeError, match="can't convert meta device type tensor to numpy"):
         x.numpy()
     with pytest.raises(NotImplementedError, match="compiled code cannot be called on meta"):
-        frontend.compile(lambda y: y + 1)(x)
+        frontend.compile(lambda y: y + 1, fullgraph=True)(x)
     with pytest.raises(TraceError, match="runs eagerly only"):
-        frontend.compile(lambda y: y.to("meta"))(frontend.ones(2))
+        frontend.compile(lambda y: y.to("meta"), fullgraph=True)(frontend.ones(2))
 
 
 def test_copies_pickles_and_text() -> None:

@@ -140,13 +140,15 @@ CATCHING = [_by_class, _by_all, _by_finally, _by_with, _by_another, _by_dtype]
 
 @pytest.mark.parametrize("function", CATCHING)
 def test_what_is_refused_comes_out(function: Callable[[Any], Any]) -> None:
-    compiled = torch.compile(function)
+    compiled = torch.compile(function, fullgraph=True)
     x = torch.ones(3)
     for _ in range(2):
         with pytest.raises(RuntimeError, match=r"while it is traced|in compiled code") as raised:
             compiled(x)
         assert raised.value.is_refusal  # type: ignore[attr-defined]
-    assert torch.equal(x * 2, torch.compile(lambda x: x * 2)(x))  # nothing is left behind
+    assert torch.equal(
+        x * 2, torch.compile(lambda x: x * 2, fullgraph=True)(x)
+    )  # nothing is left behind
 
 
 def test_what_is_refused_in_the_rule_of_a_gradient_comes_out() -> None:
@@ -163,7 +165,9 @@ def test_what_is_refused_in_the_rule_of_a_gradient_comes_out() -> None:
                 return gradient * 100
 
     with pytest.raises(TraceError, match="float"):
-        torch.compile(lambda x: Doubled.apply(x).sum())(torch.ones(2).requires_grad_()).backward()
+        torch.compile(lambda x: Doubled.apply(x).sum(), fullgraph=True)(
+            torch.ones(2).requires_grad_()
+        ).backward()
 
 
 def test_a_view_of_what_does_not_lie_so() -> None:

@@ -77,7 +77,7 @@ WEIGHTS = [torch.full((3,), float(i)) for i in range(5)]
 def test_what_python_keeps_between_steps_is_an_error(function: Callable[..., Any]) -> None:
     function(XS)  # eager, it is what Python makes of it
     with pytest.raises(TraceError, match="something else in its second step") as caught:
-        torch.compile(function)(XS)
+        torch.compile(function, fullgraph=True)(XS)
     assert "test_steady_bodies.py" in str(caught.value)
 
 

@@ -85,7 +85,7 @@ def steps(compiled: bool, clip: Any) -> list[Any]:
         optimizer.step()
         return total
 
-    run = torch.compile(step) if compiled else step
+    run = torch.compile(step, fullgraph=True) if compiled else step
     totals = [run(torch.full((4, 3), float(i))) for i in range(3)]
     if compiled:
         assert len(run.specializations) == 1

@@ -69,10 +69,14 @@ def test_padding() -> None:
 
 
 def test_lengths_have_to_be_known_in_a_trace() -> None:
-    run = torch.compile(lambda x, lengths: rnn.pack_padded_sequence(x, lengths).data)
+    run = torch.compile(
+        lambda x, lengths: rnn.pack_padded_sequence(x, lengths).data, fullgraph=True
+    )
     with pytest.raises(TraceError, match="the lengths of sequences needs the value"):
         run(torch.ones(3, 2), torch.tensor([3, 1]))
-    known = torch.compile(lambda x: rnn.pack_padded_sequence(x, torch.tensor([3, 1])).data)
+    known = torch.compile(
+        lambda x: rnn.pack_padded_sequence(x, torch.tensor([3, 1])).data, fullgraph=True
+    )
     assert known(torch.ones(3, 2)).shape == (4,)
 
 

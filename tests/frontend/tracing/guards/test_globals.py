@@ -286,15 +286,15 @@ def test_a_counter_of_pythons_is_refused() -> None:
         return x * counter.step
 
     with pytest.raises(TraceError, match="attribute 'step' of SimpleNamespace was 0, is 1"):
-        torch.compile(annealed)(ONE)
+        torch.compile(annealed, fullgraph=True)(ONE)
 
 
 def test_an_iterator_is_refused() -> None:
     batches = iter([ONE, ONE * 2])
     with pytest.raises(TraceError, match="'batches' is an iterator"):
-        torch.compile(lambda: next(batches) * 2)()
+        torch.compile(lambda: next(batches) * 2, fullgraph=True)()
     with pytest.raises(TraceError, match="an argument is an iterator"):
-        torch.compile(lambda x: next(x) * 2)(iter([ONE]))
+        torch.compile(lambda x: next(x) * 2, fullgraph=True)(iter([ONE]))
     assert torch.equal(next(batches), ONE)
 
 
@@ -305,10 +305,14 @@ def test_a_log_may_grow() -> None:
         log.append("traced")
         return x * 2
 
-    compiled = torch.compile(logged)
+    compiled = torch.compile(logged, fullgraph=True)
     for _ in range(3):
         compiled(ONE)
     assert log == ["traced"]
+    compiled = torch.compile(logged)
+    for _ in range(3):
+        compiled(ONE)
+    assert log == ["traced"] * 4 and len(compiled.specializations) == 1
 
 
 def test_state_made_in_a_trace_is_refused() -> None:
@@ -320,7 +324,7 @@ def test_state_made_in_a_trace_is_refused() -> None:
         return cache["sum"].add_(x)
 
     with pytest.raises(TraceError, match="'cache' keeps a tensor"):
-        torch.compile(summed)(ONE)
+        torch.compile(summed, fullgraph=True)(ONE)
 
 
 def test_the_bytecode_scan() -> None:

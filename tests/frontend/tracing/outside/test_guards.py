@@ -278,7 +278,7 @@ def written(path: Path) -> float:
 def test_a_guard_on_a_new_kind_of_value_takes_one_source(tmp_path: Path) -> None:
     path = tmp_path / "scale"
     path.write_text("2.0", "utf-8")
-    compiled = torch.compile(lambda x: x * written(path))
+    compiled = torch.compile(lambda x: x * written(path), fullgraph=True)
     assert compiled(X).tolist() == (X * 2).tolist() and compiled(X).tolist() == (X * 2).tolist()
     assert len(compiled.trace_reasons) == 1
     assert "frozen: file 'scale'='2.0'" in compiled.explain()
