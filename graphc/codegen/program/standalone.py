@@ -1,0 +1,79 @@
+"""Plan → LLVM IR that needs no process: its kernels and its driver, for a target that this machine
+need not run. Nothing is compiled or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.codegen.llvm.jit import kernel_texts
+from graphc.codegen.llvm.kernel import scratch_layout
+from graphc.codegen.llvm.loading import LoadedFunction
+from graphc.codegen.program.driver import Driver
+from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant, scratch_stride
+from graphc.codegen.program.size_table import SizeTable
+from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.size_class import size_class, within
+from graphc.codegen.target import Target
+from graphc.errors import LoweringError
+from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
+from graphc.schedule.threads import one_thread
+
+_NOWHERE = LoadedFunction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneProgram:
+    """`kernels` are the modules of each kernel by its symbol. `driver` is a module that calls them;
+    its function takes what every driver takes (see `driver`), and where `sizes` is used a table of
+    them. `scratch_bytes` of a thread: where no size is open."""
+
+    plan: Plan
+    kernels: Mapping[str, tuple[str, ...]]
+    driver: str
+    sizes: SizeTable
+    scratch_bytes: int
+
+
+def standalone(plan: Plan, target: Target) -> StandaloneProgram:
+    """The program of a plan, which runs on one thread. Raises LoweringError for what Python
+    computes, with the user's line."""
+    known: dict[KernelSpec, NativeKernel] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    for step in all_steps(plan):
+        if isinstance(step, Launch):
+            if not step.kernel.has_loops:
+                raise _of_python(step)
+            _kernel(step.kernel, target, known, texts)
+    used = {step.kernel: known[step.kernel] for step in all_steps(plan) if isinstance(step, Launch)}
+    driver = Driver(plan, used, one_thread(plan, "an object runs on its caller's thread"))
+    text = driver.text(target.triple)
+    return StandaloneProgram(plan, texts, text, driver.sizes, scratch_stride(plan, used))
+
+
+def _of_python(step: Launch) -> LoweringError:
+    op = step.kernel.body.nodes[-1].op
+    return LoweringError(
+        f"{op} is computed by Python, which an object runs without",
+        hint="compute it outside and hand it in",
+        location=step.location,
+    )
+
+
+def _kernel(
+    spec: KernelSpec, target: Target, known: dict[KernelSpec, NativeKernel],
+    texts: dict[str, tuple[str, ...]],
+) -> NativeKernel:  # fmt: skip
+    if spec in known:
+        return known[spec]
+    kernel = lower(spec, target)
+    symbol, modules = kernel_texts(kernel, target)
+    texts[symbol] = tuple(modules)
+    apart, variant = size_class(spec, target), None
+    if apart is not None:
+        variant = SizeVariant(apart, _kernel(within(spec, apart), target, known, texts))
+    sizes = tuple(size.name for size in kernel.dims)
+    known[spec] = NativeKernel(
+        symbol, _NOWHERE, kernel.extent, scratch_layout(kernel)[1], sizes, variant
+    )
+    return known[spec]
