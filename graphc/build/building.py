@@ -1,0 +1,128 @@
+"""Writes what is built into a folder.
+
+in : a source, a target and a kind
+out: NAME.o, NAME.h, NAME.safetensors, and main.c with main.data, which prove the bits
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphc.build.built_source import ObjectSource
+from graphc.build.header import header_text
+from graphc.build.identifiers import TAKEN, identifier
+from graphc.build.object_file import object_code, programs_of
+from graphc.build.proof import data_of, main_text, proven
+from graphc.build.state_layout import StateLayout, layout_of
+from graphc.codegen.target import Target, named
+from graphc.errors import ArgumentError
+
+KINDS = ("object",)
+EMBEDDED = 1 << 20
+"""Bytes of state up to which the object has its initial values."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFiles:
+    """What was written: paths, the programs in the object, and what it refuses."""
+
+    folder: Path
+    name: str
+    files: tuple[Path, ...]
+    programs: int
+    refused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{path.name} {path.stat().st_size:,}" for path in self.files)
+        count = f"{self.programs} program{'' if self.programs == 1 else 's'}"
+        lines = [f"{self.folder}: {sizes} bytes; {count}"]
+        return "\n".join([*lines, *(f"refused: {text}" for text in self.refused)])
+
+
+def build(
+    source: ObjectSource, folder: str | os.PathLike[str], *, target: str | None = None,
+    kind: str = "object", name: str | None = None,
+) -> BuiltFiles:  # fmt: skip
+    """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
+    for the host) into a folder, which is made where there is none. Raises ArgumentError for an
+    unknown kind, a name that is no C identifier, or a folder that cannot be written, TargetError
+    for an unknown target, LoweringError for what Python computes. Nothing is written then."""
+    if kind not in KINDS:
+        raise ArgumentError(f"kind {kind!r} is not built", hint=f"one of {', '.join(KINDS)}")
+    if name is not None and (name in TAKEN or identifier(name) != name):
+        raise ArgumentError(f"{name!r} is no name of a C function")
+    chosen = named(target or "host")
+    name = name or _name_of(source.name)
+    layout = layout_of(source.state)
+    contents, programs, refused = _contents(name, source, layout, chosen)
+    files = _written(Path(folder), contents)
+    return BuiltFiles(Path(folder), name, files, programs, refused)
+
+
+def _name_of(name: str) -> str:
+    plain = identifier(name)
+    return f"{plain}_1" if plain in TAKEN else plain
+
+
+def _contents(
+    name: str, source: ObjectSource, layout: StateLayout, target: Target
+) -> tuple[dict[str, bytes], int, tuple[str, ...]]:
+    """All files by name."""
+    embeds = layout.nbytes <= EMBEDDED
+    built = programs_of(source, target)
+    proof = proven(source, built)
+    contents = {
+        f"{name}.o": object_code(name, source, built, layout, target, embeds),
+        f"{name}.h": header_text(name, source, built, layout, target, embeds).encode(),
+        f"{name}.safetensors": state_file(layout),
+        "main.c": main_text(name, source, built, layout, proof, embeds).encode(),
+        "main.data": data_of(proof, layout),
+    }
+    return contents, len(built.programs), built.refused
+
+
+def state_file(layout: StateLayout) -> bytes:
+    """The state as the bytes of a safetensors file."""
+    import numpy as np
+    from safetensors import serialize
+
+    tensors: dict[str, Any] = {}
+    for member in layout.members:
+        if member.field.is_saved:
+            array = np.ascontiguousarray(member.field.array)
+            kind = _KINDS.get(member.type.dtype.value, array.dtype.name)
+            tensors[member.field.key] = {
+                "dtype": kind, "shape": list(array.shape), "data": array.tobytes(),
+            }  # fmt: skip
+    return bytes(serialize(tensors, {"format": "graphc"}))
+
+
+_KINDS = {"bf16": "bfloat16"}
+"""Dtypes that safetensors calls otherwise than NumPy."""
+
+
+def _written(folder: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:
+    """Files with these contents, each of which appears whole."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made: list[tuple[str, Path]] = []
+        try:
+            for name, content in contents.items():
+                handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+                made.append((temporary, folder / name))
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.chmod(temporary, 0o644)
+            for temporary, path in made:
+                os.replace(temporary, path)
+        except BaseException:
+            for temporary, _ in made:
+                Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ArgumentError(f"{folder} cannot be written: {error}") from error
+    return tuple(path for _, path in made)

@@ -1,0 +1,280 @@
+"""The C program that proves the bits: calls of different sizes, and what they gave here.
+
+in : a source and its programs
+out: main.c, and a file of data beside it: arguments, results, and the state behind the last call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.build.built_source import Array, ObjectSource, OfArgument, OfResult, OfState
+from graphc.build.header import Signature
+from graphc.build.number_text import double_text
+from graphc.build.object_file import BuiltProgram, BuiltPrograms
+from graphc.build.state_layout import C_TYPES, StateLayout, bytes_of
+from graphc.ir.instances import type_at
+from graphc.ir.size_floats import value_at
+from graphc.ir.types import TensorType
+
+CALLS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenCall:
+    """One call: sizes and numbers, arguments ahead of it, and arguments and results behind it."""
+
+    sizes: Mapping[str, Any]
+    before: tuple[Array, ...]
+    after: tuple[Array, ...]
+    results: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Calls in a row, and the state behind them by label."""
+
+    calls: tuple[ProvenCall, ...]
+    state: Mapping[str, Array]
+
+
+def proven(source: ObjectSource, built: BuiltPrograms, count: int = CALLS) -> Proof:
+    """Runs the graphs in this process, on copies of the state."""
+    from graphc.runtime.compile import compile
+
+    state = {field.label: np.array(field.array) for field in source.state}
+    executables: dict[int, Any] = {}
+    calls = []
+    for number, sizes in enumerate(_sizes_of_calls(source, built, count)):
+        program = built.serving(sizes)
+        assert program is not None, "a program serves it"
+        if id(program) not in executables:
+            graph, example = program.source.graph, dict(program.native.plan.example)
+            executables[id(program)] = compile(
+                graph, source.level, threads=1, example=example or None
+            )
+        arguments = _arguments(source, built, sizes, number)
+        before = tuple(np.array(array) for array in arguments)
+        results = _run(program, executables[id(program)], arguments, state, sizes)
+        calls.append(ProvenCall(sizes, before, tuple(arguments), results))
+    return Proof(tuple(calls), state)
+
+
+def _run(
+    program: BuiltProgram, executable: Any, arguments: list[Array], state: dict[str, Array],
+    sizes: Mapping[str, Any],
+) -> tuple[Array, ...]:  # fmt: skip
+    """One call, which updates arguments and state; its results."""
+    graph = program.source.graph
+    arrays: list[Array] = []
+    for place, type in zip(program.source.inputs, graph.input_types):
+        if isinstance(place, OfArgument):
+            arrays.append(arguments[place.position])
+        elif isinstance(place, OfState):
+            arrays.append(state[place.label])
+        else:
+            value = value_at(place.expression, sizes)
+            arrays.append(np.asarray(value).astype(type.dtype.numpy))
+    outputs = executable(*arrays)
+    results: list[Array] = []
+    for target, output in zip(program.source.outputs, outputs):
+        if isinstance(target, OfResult):
+            results.append(output)
+        elif isinstance(target, OfState):
+            state[target.label][...] = output
+    return tuple(results)
+
+
+def _sizes_of_calls(
+    source: ObjectSource, built: BuiltPrograms, count: int
+) -> Iterator[Mapping[str, Any]]:
+    """Sizes of calls, as different ones as there are."""
+    seen: list[dict[str, Any]] = []
+    for change in (lambda n: n, lambda n: n // 2 + 1, lambda n: 1, lambda n: 2 * n + 1,
+                   lambda n: 3, lambda n: 0, lambda n: n + 7, lambda n: n):  # fmt: skip
+        sizes = dict(source.example)
+        for symbol in source.sizes:
+            most = np.inf if symbol.most is None else symbol.most
+            sizes[symbol.name] = int(max(symbol.least, min(change(sizes[symbol.name]), most)))
+        if sizes not in seen and built.serving(sizes) is not None:
+            seen.append(sizes)
+    for number in range(count):
+        yield seen[number % len(seen)]
+
+
+def _arguments(
+    source: ObjectSource, built: BuiltPrograms, sizes: Mapping[str, Any], number: int
+) -> list[Array]:
+    """Arguments of these sizes: elements of the example's, drawn; so labels stay in their range."""
+    generator = np.random.default_rng(number)
+    arrays = []
+    for position, example in enumerate(source.arrays):
+        type = built.argument_types.get(position)
+        shape = example.shape if type is None else type_at(type, sizes).shape
+        pool = example.reshape(-1)
+        if pool.size:
+            arrays.append(generator.choice(pool, shape).astype(pool.dtype))
+        else:
+            arrays.append(np.zeros(shape, pool.dtype))
+    return arrays
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def data_of(proof: Proof, layout: StateLayout) -> bytes:
+    """What main.c reads: for each call arguments ahead, arguments behind, results; the state."""
+    parts = []
+    for call in proof.calls:
+        parts += [bytes_of(array) for array in (*call.before, *call.after, *call.results)]
+    parts += [bytes_of(proof.state[member.field.label]) for member in layout.members]
+    return b"".join(parts)
+
+
+def main_text(
+    name: str, source: ObjectSource, built: BuiltPrograms, layout: StateLayout, proof: Proof,
+    embeds: bool,
+) -> str:  # fmt: skip
+    """The text of main.c."""
+    signature = Signature(name, source, built)
+    calls = [_call(signature, source, number, call) for number, call in enumerate(proof.calls)]
+    members = [member for member in layout.members if member.nbytes]
+    fields = [f"  same(state.{m.name}, sizeof state.{m.name}, {_quoted(m.field.key)});"
+              if m.type.shape else
+              f"  same(&state.{m.name}, sizeof state.{m.name}, {_quoted(m.field.key)});"
+              for m in members]  # fmt: skip
+    return "\n".join([
+        f"/* Runs {name} {len(proof.calls)} times and compares every bit of results and state with",
+        f"   what the process had that built it: cc main.c {name}.o -lm && ./a.out */",
+        f'#include "{name}.h"',
+        "#include <stdio.h>",
+        "#include <stdlib.h>",
+        "#include <string.h>",
+        "",
+        f"static {name}_state state;",
+        "static FILE *data;",
+        "static int differences;",
+        "",
+        _HELPERS,
+        "",
+        "static void failed(int64_t status, const void *work) {",
+        "  char text[400];",
+        f"  {name}_error(status, work, text, (int64_t)sizeof text);",
+        '  fprintf(stderr, "%s\\n", text);',
+        "  exit(2);",
+        "}",
+        "",
+        *[line for call in calls for line in call],
+        "int main(void) {",
+        f'  FILE *file = fopen("{name}.safetensors", "rb");',
+        "  char *bytes;",
+        "  long size;",
+        "  int64_t status;",
+        '  data = fopen("main.data", "rb");',
+        "  if (!file || !data) {",
+        f'    fprintf(stderr, "{name}.safetensors and main.data are to be here\\n");',
+        "    return 2;",
+        "  }",
+        "  fseek(file, 0, SEEK_END);",
+        "  size = ftell(file);",
+        "  rewind(file);",
+        "  bytes = (char *)memory((size_t)size);",
+        "  if (fread(bytes, 1, (size_t)size, file) != (size_t)size) return 2;",
+        *(_same_from_object(name) if embeds else []),
+        f"  status = {name}_init(&state, bytes, size, {name.upper()}_LAYOUT);",
+        "  if (status) failed(status, NULL);",
+        "  free(bytes);",
+        *(f"  call{number}();" for number in range(len(calls))),
+        *fields,
+        "  fclose(file);",
+        "  fclose(data);",
+        '  printf("%s\\n", differences ? "other bits" : "the same bits");',
+        "  return differences != 0;",
+        "}",
+        "",
+    ])  # fmt: skip
+
+
+_HELPERS = """static void *memory(size_t count) {
+  void *made = malloc(count ? count : 1);
+  if (!made) exit(2);
+  return made;
+}
+
+static void *read_data(size_t count) {
+  void *made = memory(count);
+  if (fread(made, 1, count, data) != count) {
+    fprintf(stderr, "main.data is too short\\n");
+    exit(2);
+  }
+  return made;
+}
+
+static void same(const void *value, size_t count, const char *what) {
+  void *expected = read_data(count);
+  if (memcmp(value, expected, count)) {
+    differences++;
+    fprintf(stderr, "%s differs\\n", what);
+  }
+  free(expected);
+}"""
+
+
+def _same_from_object(name: str) -> list[str]:
+    """The values in the object, and those in the file."""
+    return [
+        "  {",
+        f"    static {name}_state own;",
+        f"    status = {name}_init(&own, NULL, 0, {name.upper()}_LAYOUT);",
+        "    if (status) failed(status, NULL);",
+        f"    status = {name}_init(&state, bytes, size, {name.upper()}_LAYOUT);",
+        "    if (status) failed(status, NULL);",
+        "    if (memcmp(&own, &state, sizeof state)) differences++;",
+        "  }",
+    ]
+
+
+def _call(
+    signature: Signature, source: ObjectSource, number: int, call: ProvenCall
+) -> Sequence[str]:
+    sizes = [f"INT64_C({call.sizes[symbol.name]})" for symbol in source.sizes]
+    sizes += [_double(call.sizes[name]) for name in source.floats]
+    lines = [f"static void call{number}(void) {{"]
+    arrays: list[tuple[str, str, int]] = []
+    for position, array in enumerate(call.before):
+        type = signature.types.get(position)
+        kind = C_TYPES[type.dtype] if type is not None else "char"
+        arrays.append((f"a{position}", kind, array.nbytes))
+        lines.append(f"  {kind} *a{position} = ({kind} *)read_data({array.nbytes});")
+    behind: list[tuple[str, str, int]] = []
+    for position, array in enumerate(call.results):
+        kind = C_TYPES[TensorType.of(array).dtype]
+        behind.append((f"r{position}", kind, array.nbytes))
+        lines.append(f"  {kind} *r{position} = ({kind} *)memory({array.nbytes});")
+    given = [name for name, _, _ in (*arrays, *behind)]
+    lines += [
+        f"  int64_t bytes = {signature.name}_work_bytes({', '.join(sizes)});",
+        "  void *work = memory(bytes < 0 ? 0 : (size_t)bytes);",
+        f"  int64_t status = {signature.name}({', '.join(['&state', *sizes, *given, 'work'])});",
+        "  if (status) failed(status, work);",
+    ]
+    for name, _, nbytes in (*arrays, *behind):
+        lines.append(f'  same({name}, {nbytes}, "{name} of call {number}");')
+    lines += [f"  free({name});" for name in (*given, "work")]
+    return [*lines, "}", ""]
+
+
+def _double(number: float) -> str:
+    """A double to the bit, in C11 and C++17."""
+    if number != number or number in (float("inf"), float("-inf")):
+        return f"({number:+g} /* {double_text(number)} */)"
+    return float(number).hex()
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?")
+    return f'"{escaped}"'
