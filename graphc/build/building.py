@@ -6,6 +6,7 @@ out: NAME.o, NAME.h, NAME.safetensors, and main.c with main.data, which prove th
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from typing import Any
 from graphc.build.built_source import ObjectSource
 from graphc.build.header import header_text
 from graphc.build.identifiers import TAKEN, identifier
-from graphc.build.object_file import object_code, programs_of
+from graphc.build.object_file import BuiltPrograms, object_code, programs_of
 from graphc.build.proof import data_of, main_text, proven
-from graphc.build.state_layout import StateLayout, layout_of
+from graphc.build.state_layout import FILE_TYPES, StateLayout, bytes_of, layout_of
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
 
@@ -57,10 +58,9 @@ def build(
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
     name = name or _name_of(source.name)
-    layout = layout_of(source.state)
-    contents, programs, refused = _contents(name, source, layout, chosen)
+    contents, built = _contents(name, source, chosen)
     files = _written(Path(folder), contents)
-    return BuiltFiles(Path(folder), name, files, programs, refused)
+    return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
 
 
 def _name_of(name: str) -> str:
@@ -69,11 +69,12 @@ def _name_of(name: str) -> str:
 
 
 def _contents(
-    name: str, source: ObjectSource, layout: StateLayout, target: Target
-) -> tuple[dict[str, bytes], int, tuple[str, ...]]:
-    """All files by name."""
-    embeds = layout.nbytes <= EMBEDDED
+    name: str, source: ObjectSource, target: Target
+) -> tuple[dict[str, bytes], BuiltPrograms]:
+    """All files by name, and the programs."""
     built = programs_of(source, target)
+    layout = layout_of(source.state())
+    embeds = layout.nbytes <= EMBEDDED
     proof = proven(source, built)
     contents = {
         f"{name}.o": object_code(name, source, built, layout, target, embeds),
@@ -82,27 +83,25 @@ def _contents(
         "main.c": main_text(name, source, built, layout, proof, embeds).encode(),
         "main.data": data_of(proof, layout),
     }
-    return contents, len(built.programs), built.refused
+    return contents, built
 
 
 def state_file(layout: StateLayout) -> bytes:
-    """The state as the bytes of a safetensors file."""
-    import numpy as np
-    from safetensors import serialize
-
-    tensors: dict[str, Any] = {}
+    """The state as the bytes of a safetensors file: how long the header is, the header, and the
+    arrays' bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "graphc"}}
+    content = bytearray()
     for member in layout.members:
         if member.field.is_saved:
-            array = np.ascontiguousarray(member.field.array)
-            kind = _KINDS.get(member.type.dtype.value, array.dtype.name)
-            tensors[member.field.key] = {
-                "dtype": kind, "shape": list(array.shape), "data": array.tobytes(),
+            begin = len(content)
+            content += bytes_of(member.field.array)
+            header[member.field.key] = {
+                "dtype": FILE_TYPES[member.type.dtype], "shape": list(member.type.shape),
+                "data_offsets": [begin, len(content)],
             }  # fmt: skip
-    return bytes(serialize(tensors, {"format": "graphc"}))
-
-
-_KINDS = {"bf16": "bfloat16"}
-"""Dtypes that safetensors calls otherwise than NumPy."""
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + bytes(content)
 
 
 def _written(folder: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:

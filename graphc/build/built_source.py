@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.dims import Symbol
+from graphc.ir.instances import at_sizes, type_at
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, nearest
 from graphc.ir.symbols import symbols_of
@@ -79,10 +80,20 @@ class StateArray:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """Which graph is asked for: one that serves the example's sizes, and all others from `least` on
+    but for those named in `fixed`, which are numbers in it."""
+
+    example: Mapping[str, Any]
+    least: int = 0
+    fixed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectSource:
-    """`sizes` are open; `floats` are names of numbers, which are doubles. `at(example)` gives a
-    graph that serves these sizes and numbers at least, and raises what tracing raises. `arrays` are
-    arguments of a call, from which others are drawn."""
+    """`sizes` are open; `floats` are names of numbers, which are doubles. `at` gives a graph that
+    serves an example of sizes and numbers, and raises what tracing raises. `arrays` are arguments
+    of a call, from which others are drawn."""
 
     name: str
     arguments: tuple[str, ...]
@@ -90,16 +101,10 @@ class ObjectSource:
     floats: tuple[str, ...]
     example: Mapping[str, Any]
     arrays: tuple[Array, ...]
-    state: tuple[StateArray, ...]
-    at: Callable[[Mapping[str, Any]], SourceGraph]
+    state: Callable[[], tuple[StateArray, ...]]
+    """Its fields, known when all graphs were asked for."""
+    at: Callable[[Opening], SourceGraph]
     level: str = "exact"
-    first: SourceGraph | None = None
-
-    def graph_at(self, example: Mapping[str, Any]) -> SourceGraph:
-        """A graph that serves these sizes."""
-        if self.first is not None and example == self.example:
-            return self.first
-        return self.at(example)
 
 
 def source_of_graph(
@@ -116,20 +121,20 @@ def source_of_graph(
         fresh = sum(place is not None for place in places)
         places.append(None if output in aliased else OfResult(fresh))
 
-    def at(sizes: Mapping[str, Any]) -> SourceGraph:
+    def at(opening: Opening) -> SourceGraph:
         inputs = tuple(OfArgument(i) for i in range(len(graph.inputs)))
-        return SourceGraph(graph, inputs, tuple(places), dict(sizes))
+        numbers = {name: opening.example[name] for name in opening.fixed}
+        fixed = at_sizes(graph, numbers) if numbers else graph
+        return SourceGraph(fixed, inputs, tuple(places), opening.example)
 
     return ObjectSource(
         graph.name, tuple(graph.input_names), symbols, (), known,
-        tuple(arrays or drawn_arrays(graph.input_types, known)), (), at, level,
+        tuple(arrays or drawn_arrays(graph.input_types, known)), tuple, at, level,
     )  # fmt: skip
 
 
 def drawn_arrays(types: Sequence[TensorType], sizes: Mapping[str, int]) -> list[Array]:
     """Arrays of these types at these sizes: standard normal, or zeros of integers."""
-    from graphc.ir.instances import type_at
-
     generator = np.random.default_rng(0)
     arrays = []
     for type in types:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.build.built_source import ObjectSource, OfArgument, OfResult, OfState, SourceGraph
+from graphc.build.built_source import (
+    ObjectSource,
+    OfArgument,
+    OfResult,
+    OfState,
+    Opening,
+    SourceGraph,
+)
 from graphc.build.entry_points import EntryPoints
 from graphc.build.error_texts import ErrorTexts
 from graphc.build.state_layout import StateLayout
@@ -18,6 +25,7 @@ from graphc.codegen.program.standalone import StandaloneProgram, standalone
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target
 from graphc.errors import GraphError
+from graphc.ir.dims import dim
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
@@ -25,6 +33,9 @@ from graphc.schedule.build import plan_graph
 
 PROGRAMS = 8
 """Programs that one object has at most."""
+LEASTS = (0, 1, 2)
+"""From which size on a program is tried: code that broadcasts tells 1 from others, and 0 may not
+divide."""
 PROBED = (0, 1, 2, 3, 5, 8, 17, 64, 1000, 100_000)
 """Sizes for which a program is sought: one that none of those there are serves gets its own."""
 
@@ -93,7 +104,7 @@ def programs_of(source: ObjectSource, target: Target) -> BuiltPrograms:
         if any(each.serves(sizes) for each in programs) or len(programs) == PROGRAMS:
             continue
         try:
-            program = _program(source.graph_at(sizes), sizes, source.level, target)
+            program = _served(source, sizes, target)
             _check_alike(programs, program)
         except Exception as error:  # of the user's code too
             if not programs:
@@ -114,13 +125,36 @@ def _probes(source: ObjectSource) -> Iterator[dict[str, Any]]:
                 yield {**source.example, symbol.name: size}
 
 
-def _program(
-    traced: SourceGraph, sizes: Mapping[str, Any], level: str, target: Target
-) -> BuiltProgram:
+def _served(source: ObjectSource, sizes: Mapping[str, Any], target: Target) -> BuiltProgram:
+    """A program that serves these sizes, and as many others as it can. What cannot be traced or
+    planned for all sizes may be from 1 or 2 on, or for a number alone."""
+    numbers = [sizes[symbol.name] for symbol in source.sizes]
+    leasts = [least for least in LEASTS if least <= min(numbers, default=0)] or [0]
+    own = frozenset(s.name for s in source.sizes if sizes[s.name] != source.example[s.name])
+    openings = [Opening(sizes, least) for least in leasts]
+    openings += [Opening(sizes, least, own) for least in LEASTS if own]
+    for opening in openings[:-1]:
+        try:
+            return _program(source, opening, target)
+        except Exception:  # the last one tells
+            continue
+    return _program(source, openings[-1], target)
+
+
+def _program(source: ObjectSource, opening: Opening, target: Target) -> BuiltProgram:
+    traced = source.at(opening)
     graph = traced.graph
-    example = {symbol.name: sizes[symbol.name] for symbol in symbols_of(graph)}
-    _, plan = plan_graph(graph, level, preferred=preferred_layouts(target), example=example)
-    guards = tuple(dict.fromkeys((*traced.guards, *plan.guards)))
+    example = {symbol.name: opening.example[symbol.name] for symbol in symbols_of(graph)}
+    preferred = preferred_layouts(target)
+    _, plan = plan_graph(graph, source.level, preferred=preferred, example=example)
+    own = [
+        SizeGuard(dim(s.name), "==", opening.example[s.name])
+        if s.name in opening.fixed
+        else SizeGuard(dim(s.name), ">=", opening.least)
+        for s in source.sizes
+        if s.name in opening.fixed or opening.least > s.least
+    ]
+    guards = tuple(dict.fromkeys((*own, *traced.guards, *plan.guards)))
     return BuiltProgram(traced, standalone(plan, target), guards)
 
 

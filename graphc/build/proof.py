@@ -46,7 +46,7 @@ def proven(source: ObjectSource, built: BuiltPrograms, count: int = CALLS) -> Pr
     """Runs the graphs in this process, on copies of the state."""
     from graphc.runtime.compile import compile
 
-    state = {field.label: np.array(field.array) for field in source.state}
+    state = {field.label: np.array(field.array) for field in source.state()}
     executables: dict[int, Any] = {}
     calls = []
     for number, sizes in enumerate(_sizes_of_calls(source, built, count)):
