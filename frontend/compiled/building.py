@@ -77,9 +77,9 @@ class _Opened(NamedTuple):
     @property
     def sizes(self) -> tuple[Symbol, ...]:
         """The open sizes and ints, each once."""
-        found = [symbol for axes in self.axes for symbol in axes]
-        found += [part for part in self.numbers if isinstance(part, Symbol)]
-        named = {symbol.name: symbol for symbol in found if symbol is not None}
+        symbols = [symbol for axes in self.axes for symbol in axes]
+        symbols += [part for part in self.numbers if isinstance(part, Symbol)]
+        named = {symbol.name: symbol for symbol in symbols if symbol is not None}
         return tuple(named.values())
 
     @property

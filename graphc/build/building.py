@@ -52,8 +52,7 @@ def build(
     for the host) into a folder, which is made where there is none. Raises ArgumentError for an
     unknown kind, a name that is no C identifier, or a folder that cannot be written, TargetError
     for an unknown target, LoweringError for what Python computes. Nothing is written then."""
-    if kind not in KINDS:
-        raise ArgumentError(f"kind {kind!r} is not built", hint=f"one of {', '.join(KINDS)}")
+    check_kind(kind)
     if name is not None and (name in TAKEN or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
@@ -61,6 +60,12 @@ def build(
     contents, built = _contents(name, source, chosen)
     files = _written(Path(folder), contents)
     return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
+
+
+def check_kind(kind: str) -> None:
+    """Raise ArgumentError for a kind that is not built."""
+    if kind not in KINDS:
+        raise ArgumentError(f"kind {kind!r} is not built yet", hint=f"one of {', '.join(KINDS)}")
 
 
 def _name_of(name: str) -> str:
@@ -108,20 +113,20 @@ def _written(folder: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:
     """Files with these contents, each of which appears whole."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made: list[tuple[str, Path]] = []
+        temporaries: list[tuple[str, Path]] = []
         try:
             for name, content in contents.items():
                 handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-                made.append((temporary, folder / name))
+                temporaries.append((temporary, folder / name))
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
                 os.chmod(temporary, 0o644)
-            for temporary, path in made:
+            for temporary, path in temporaries:
                 os.replace(temporary, path)
         except BaseException:
-            for temporary, _ in made:
+            for temporary, _ in temporaries:
                 Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise ArgumentError(f"{folder} cannot be written: {error}") from error
-    return tuple(path for _, path in made)
+    return tuple(path for _, path in temporaries)

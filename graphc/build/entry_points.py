@@ -112,9 +112,9 @@ class EntryPoints:
         f.leave_if(f.emit(f"icmp ne i64 %layout, {self.layout.digest}"), str(other))
         state = f.emit("ptrtoint ptr %state to i64")
         head = f.emit("ptrtoint ptr @head to i64")
-        given, inside = f.label("given"), f.label("inside")
+        file_label, inside = f.label("file"), f.label("inside")
         none = f.emit("icmp eq ptr %file, null")
-        f.do(f"br i1 {none}, label %{inside}, label %{given}")
+        f.do(f"br i1 {none}, label %{inside}, label %{file_label}")
         f.start(inside)
         if self.embeds:
             initial = f.emit("ptrtoint ptr @initial to i64")
@@ -123,20 +123,20 @@ class EntryPoints:
         else:
             missing = "the object has no initial values: give the bytes of a safetensors file"
             f.do(f"ret i64 {self.texts.code(missing)}")
-        f.start(given)
+        f.start(file_label)
         numbers = [
             f.emit(f"ptrtoint ptr @{data} to i64") for data in ("texts", "records", "shapes")
         ]
         texts, records, shapes = numbers
         file = f.emit("ptrtoint ptr %file to i64")
         count = sum(member.field.is_saved for member in self.layout.members)
-        found = f.emit(
+        status = f.emit(
             f"call i64 @read_state(i64 {state}, i64 {file}, i64 %size, i64 {records}, "
             f"i64 {count}, i64 {texts}, i64 {shapes})"
         )
         malformed = self.texts.code("the bytes are not those of a safetensors file")
-        f.leave_if(f.emit(f"icmp eq i64 {found}, -1"), str(malformed))
-        self._leave_with_field(f, found)
+        f.leave_if(f.emit(f"icmp eq i64 {status}, -1"), str(malformed))
+        self._leave_with_field(f, status)
         for member in self.layout.members[count:]:
             place = f.emit(f"add i64 {state}, {member.offset}")
             f.do(f"call i64 @clear(i64 {place}, i64 {member.nbytes})")
@@ -146,16 +146,16 @@ class EntryPoints:
             f"define i64 @{self.name}_init(ptr %state, ptr %file, i64 %size, i64 %layout)"
         )
 
-    def _leave_with_field(self, f: FunctionLines, found: str) -> None:
+    def _leave_with_field(self, f: FunctionLines, status: str) -> None:
         """Return with the field of which a file has none, or one of another type."""
         for kind, text in (
             (-2, f"the file has no tensor {FIELD}"),
             (-3, f"tensor {FIELD} of the file has another dtype, shape or length"),
         ):
-            over = f.emit(f"sub i64 {kind}, {found}")  # 4 times its number, where it is this
+            over = f.emit(f"sub i64 {kind}, {status}")  # 4 times its number, where it is this
             rest = f.emit(f"srem i64 {over}, 4")
             is_kind = f.emit(f"icmp eq i64 {rest}, 0")
-            below = f.emit(f"icmp slt i64 {found}, 0")
+            below = f.emit(f"icmp slt i64 {status}, 0")
             both = f.emit(f"and i1 {is_kind}, {below}")
             number = f.emit(f"sdiv i64 {over}, 4")
             f.leave_if(both, self._status(f, text, number))

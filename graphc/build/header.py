@@ -10,7 +10,7 @@ from graphc.codegen.target import Target
 from graphc.ir.types import TensorType
 
 
-class Signature:
+class CSignature:
     """The C parameters of a built function. Identifiers are those of the header."""
 
     def __init__(self, name: str, source: ObjectSource, built: BuiltPrograms):
@@ -54,7 +54,7 @@ def header_text(
 ) -> str:  # fmt: skip
     """The text of the header."""
     guard, align = f"{name.upper()}_H", f"{name.upper()}_ALIGNED"
-    signature = Signature(name, source, built)
+    signature = CSignature(name, source, built)
     sizes = ", ".join(signature.size_parameters) or "void"
     initial = (
         "With `file` NULL they are those it was built with."
@@ -62,9 +62,9 @@ def header_text(
         else "The object has no values of its own: `file` must not be NULL."
     )
     lines = [
-        f"/* {name}: one object file, made by graphc for {target.name}. It allocates nothing, and has",
-        "   no locks and no global state: threads may call it at once, each with a state and a work",
-        "   block of its own. Memory of different parameters must not overlap. */",
+        f"/* {name}: one object file, made by graphc for {target.name}. It allocates nothing, has",
+        "   no locks and no global state: threads may call it at once, each with a state and a",
+        "   work block of its own. Memory of different parameters must not overlap. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "#include <stddef.h>",
@@ -79,11 +79,11 @@ def header_text(
         f"/* The layout of {name}_state, version {VERSION} of this interface. */",
         f"#define {name.upper()}_LAYOUT INT64_C({layout.digest})",
         "",
-        f"/* All that lasts from call to call. Copy it as you like; {name}_init fills it. In memory",
-        "   of your own it begins at a multiple of 64 bytes. */",
+        f"/* All that lasts from call to call. Copy it as you like; {name}_init fills it. It",
+        "   begins at a multiple of 64 bytes. */",
         *_struct(name, layout, align),
         "",
-        f"/* Fills a state from the `size` bytes of a safetensors file, as {name}.safetensors is one.",
+        f"/* Fills a state from the `size` bytes of a safetensors file: {name}.safetensors is one.",
         f"   {initial} `layout` is {name.upper()}_LAYOUT.",
         f"   0, or a status that {name}_error explains; then the state is as it was. */",
         f"int64_t {name}_init(",
@@ -96,8 +96,8 @@ def header_text(
         *_about(source, built, signature),
         f"int64_t {name}({_wrapped(signature.call)});",
         "",
-        "/* The text of a status, cut to `size` bytes with a 0 at its end; its length. `work` is that",
-        "   of the call, or NULL. */",
+        "/* The text of a status, cut to `size` bytes with a 0 at its end; its length. `work` is",
+        "   that of the call, or NULL. */",
         f"int64_t {name}_error(int64_t status, const void *work, char *buffer, int64_t size);",
         "",
         "#ifdef __cplusplus",
@@ -136,7 +136,7 @@ def _struct(name: str, layout: StateLayout, align: str) -> list[str]:
     return lines
 
 
-def _about(source: ObjectSource, built: BuiltPrograms, signature: Signature) -> list[str]:
+def _about(source: ObjectSource, built: BuiltPrograms, signature: CSignature) -> list[str]:
     """What stands above the call."""
     lines = [
         f"/* 0, or a status that {signature.name}_error explains; then the state is as it was."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _C = """auto break case char const continue default do double else enum extern float for goto if
-inline int long register restrict return short signed sizeof static struct switch typedef union unsigned
-void volatile while"""
+inline int long register restrict return short signed sizeof static struct switch typedef union
+unsigned void volatile while"""
 _CPP = """alignas alignof and and_eq asm bitand bitor bool catch char8_t char16_t char32_t class
 co_await co_return co_yield compl concept const_cast consteval constexpr constinit decltype delete
 dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator

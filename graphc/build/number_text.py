@@ -92,9 +92,9 @@ class NumberText:
         power = emit(f"call double @pow(double {base}, double {exponent})")
         # Of finite numbers: overflow, 0 to a negative power, a complex number.
         finite = [self._is_finite(value) for value in (base, exponent)]
-        given = emit(f"and i1 {finite[0]}, {finite[1]}")
+        of_finite = emit(f"and i1 {finite[0]}, {finite[1]}")
         none = emit(f"xor i1 {self._is_finite(power)}, true")
-        self.wrong.append(emit(f"and i1 {given}, {none}"))
+        self.wrong.append(emit(f"and i1 {of_finite}, {none}"))
         return power
 
     def _is_finite(self, value: str) -> str:

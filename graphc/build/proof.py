@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphc.build.built_source import Array, ObjectSource, OfArgument, OfResult, OfState
-from graphc.build.header import Signature
+from graphc.build.header import CSignature
 from graphc.build.number_text import double_text
 from graphc.build.object_file import BuiltProgram, BuiltPrograms
 from graphc.build.state_layout import C_TYPES, StateLayout, bytes_of
@@ -140,14 +140,9 @@ def main_text(
     embeds: bool,
 ) -> str:  # fmt: skip
     """The text of main.c."""
-    signature = Signature(name, source, built)
+    signature = CSignature(name, source, built)
     calls = [_call(signature, source, number, call) for number, call in enumerate(proof.calls)]
-    members = [member for member in layout.members if member.nbytes]
-    fields = [f"  same(state.{m.name}, sizeof state.{m.name}, {_quoted(m.field.key)});"
-              if m.type.shape else
-              f"  same(&state.{m.name}, sizeof state.{m.name}, {_quoted(m.field.key)});"
-              for m in members]  # fmt: skip
-    return "\n".join([
+    lines = [
         f"/* Runs {name} {len(proof.calls)} times and compares every bit of results and state with",
         f"   what the process had that built it: cc main.c {name}.o -lm && ./a.out */",
         f'#include "{name}.h"',
@@ -164,11 +159,25 @@ def main_text(
         "static void failed(int64_t status, const void *work) {",
         "  char text[400];",
         f"  {name}_error(status, work, text, (int64_t)sizeof text);",
-        '  fprintf(stderr, "%s\\n", text);',
+        '  fprintf(stderr, "%s\n", text);',
         "  exit(2);",
         "}",
         "",
         *[line for call in calls for line in call],
+        *_main(name, len(calls), layout, embeds),
+    ]
+    return "\n".join(lines)
+
+
+def _main(name: str, calls: int, layout: StateLayout, embeds: bool) -> list[str]:
+    """The function main: state from the file, calls, comparison of the state."""
+    fields = []
+    for member in layout.members:
+        if member.nbytes:
+            value = f"state.{member.name}" if member.type.shape else f"&state.{member.name}"
+            key = _quoted(member.field.key)
+            fields.append(f"  same({value}, sizeof state.{member.name}, {key});")
+    return [
         "int main(void) {",
         f'  FILE *file = fopen("{name}.safetensors", "rb");',
         "  char *bytes;",
@@ -188,7 +197,7 @@ def main_text(
         f"  status = {name}_init(&state, bytes, size, {name.upper()}_LAYOUT);",
         "  if (status) failed(status, NULL);",
         "  free(bytes);",
-        *(f"  call{number}();" for number in range(len(calls))),
+        *(f"  call{number}();" for number in range(calls)),
         *fields,
         "  fclose(file);",
         "  fclose(data);",
@@ -196,22 +205,22 @@ def main_text(
         "  return differences != 0;",
         "}",
         "",
-    ])  # fmt: skip
+    ]
 
 
 _HELPERS = """static void *memory(size_t count) {
-  void *made = malloc(count ? count : 1);
-  if (!made) exit(2);
-  return made;
+  void *block = malloc(count ? count : 1);
+  if (!block) exit(2);
+  return block;
 }
 
 static void *read_data(size_t count) {
-  void *made = memory(count);
-  if (fread(made, 1, count, data) != count) {
+  void *block = memory(count);
+  if (fread(block, 1, count, data) != count) {
     fprintf(stderr, "main.data is too short\\n");
     exit(2);
   }
-  return made;
+  return block;
 }
 
 static void same(const void *value, size_t count, const char *what) {
@@ -239,7 +248,7 @@ def _same_from_object(name: str) -> list[str]:
 
 
 def _call(
-    signature: Signature, source: ObjectSource, number: int, call: ProvenCall
+    signature: CSignature, source: ObjectSource, number: int, call: ProvenCall
 ) -> Sequence[str]:
     sizes = [f"INT64_C({call.sizes[symbol.name]})" for symbol in source.sizes]
     sizes += [_double(call.sizes[name]) for name in source.floats]
@@ -255,16 +264,16 @@ def _call(
         kind = C_TYPES[TensorType.of(array).dtype]
         behind.append((f"r{position}", kind, array.nbytes))
         lines.append(f"  {kind} *r{position} = ({kind} *)memory({array.nbytes});")
-    given = [name for name, _, _ in (*arrays, *behind)]
+    pointers = [name for name, _, _ in (*arrays, *behind)]
     lines += [
         f"  int64_t bytes = {signature.name}_work_bytes({', '.join(sizes)});",
         "  void *work = memory(bytes < 0 ? 0 : (size_t)bytes);",
-        f"  int64_t status = {signature.name}({', '.join(['&state', *sizes, *given, 'work'])});",
+        f"  int64_t status = {signature.name}({', '.join(['&state', *sizes, *pointers, 'work'])});",
         "  if (status) failed(status, work);",
     ]
     for name, _, nbytes in (*arrays, *behind):
         lines.append(f'  same({name}, {nbytes}, "{name} of call {number}");')
-    lines += [f"  free({name});" for name in (*given, "work")]
+    lines += [f"  free({name});" for name in (*pointers, "work")]
     return [*lines, "}", ""]
 
 
