@@ -159,7 +159,7 @@ def main_text(
         "static void failed(int64_t status, const void *work) {",
         "  char text[400];",
         f"  {name}_error(status, work, text, (int64_t)sizeof text);",
-        '  fprintf(stderr, "%s\n", text);',
+        '  fprintf(stderr, "%s\\n", text);',
         "  exit(2);",
         "}",
         "",
