@@ -17,7 +17,7 @@ from graphc.build.built_source import ObjectSource
 from graphc.build.header import header_text
 from graphc.build.identifiers import TAKEN, identifier
 from graphc.build.object_file import BuiltPrograms, object_code, programs_of
-from graphc.build.proof import data_of, main_text, proven
+from graphc.build.proof import CALLS, data_of, main_text, proven
 from graphc.build.state_layout import FILE_TYPES, StateLayout, bytes_of, layout_of
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
@@ -46,18 +46,19 @@ class BuiltFiles:
 
 def build(
     source: ObjectSource, folder: str | os.PathLike[str], *, target: str | None = None,
-    kind: str = "object", name: str | None = None,
+    kind: str = "object", name: str | None = None, calls: int = CALLS,
 ) -> BuiltFiles:  # fmt: skip
     """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
-    for the host) into a folder, which is made where there is none. Raises ArgumentError for an
-    unknown kind, a name that is no C identifier, or a folder that cannot be written, TargetError
-    for an unknown target, LoweringError for what Python computes. Nothing is written then."""
+    for the host) into a folder, which is made where there is none. `calls`: of the proof. Raises
+    ArgumentError for an unknown kind, a name that is no C identifier, or a folder that cannot be
+    written, TargetError for an unknown target, LoweringError for what Python computes. Nothing is
+    written then."""
     check_kind(kind)
     if name is not None and (name in TAKEN or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
     name = name or _name_of(source.name)
-    contents, built = _contents(name, source, chosen)
+    contents, built = _contents(name, source, chosen, calls)
     files = _written(Path(folder), contents)
     return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
 
@@ -74,13 +75,13 @@ def _name_of(name: str) -> str:
 
 
 def _contents(
-    name: str, source: ObjectSource, target: Target
+    name: str, source: ObjectSource, target: Target, calls: int
 ) -> tuple[dict[str, bytes], BuiltPrograms]:
     """All files by name, and the programs."""
     built = programs_of(source, target)
     layout = layout_of(source.state())
     embeds = layout.nbytes <= EMBEDDED
-    proof = proven(source, built)
+    proof = proven(source, built, calls)
     contents = {
         f"{name}.o": object_code(name, source, built, layout, target, embeds),
         f"{name}.h": header_text(name, source, built, layout, target, embeds).encode(),
