@@ -6,5 +6,6 @@ entry_points (in function_lines; number_text has guards and numbers of a call) a
 brings along: functions of brought_along, which are Python (memory_access) and LLVM IR by
 translation. state_layout places the state in a struct, identifiers gives names that C and C++ take,
 error_texts numbers what can go wrong. header writes the header, proof the C program with its data,
-building all files.
+building all files. shared_library links, and writes the module that calls a library from Python, of
+which ctypes_module is the template.
 """

@@ -1,7 +1,8 @@
 """Writes what is built into a folder.
 
 in : a source, a target and a kind
-out: NAME.o, NAME.h, NAME.safetensors, and main.c with main.data, which prove the bits
+out: NAME.h, NAME.safetensors, and NAME.o, with main.c and main.data, which prove the bits; or
+     libNAME.so and NAME.py; or a wheel
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from graphc.build.header import header_text
 from graphc.build.identifiers import TAKEN, identifier
 from graphc.build.object_file import BuiltPrograms, object_code, programs_of
 from graphc.build.proof import CALLS, data_of, main_text, proven
+from graphc.build.shared_library import (
+    LEVELS,
+    check_module_name,
+    flags_of,
+    linked,
+    linker_of,
+    python_module,
+    wheel,
+)
 from graphc.build.state_layout import FILE_TYPES, StateLayout, bytes_of, layout_of
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
 
-KINDS = ("object",)
+KINDS = ("object", "shared", "wheel")
 EMBEDDED = 1 << 20
 """Bytes of state up to which the object has its initial values."""
 
@@ -49,8 +59,10 @@ def build(
     kind: str = "object", name: str | None = None, calls: int = CALLS,
 ) -> BuiltFiles:  # fmt: skip
     """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
-    for the host) into a folder, which is made where there is none. `calls`: of the proof. Raises
-    ArgumentError for an unknown kind, a name that is no C identifier, or a folder that cannot be
+    for the host) into a folder, which is made where there is none. `kind`: "object", or, linked by
+    a C compiler, "shared" with a Python module, "wheel" with a library for each level of x86-64
+    where no other target is named. `calls`: of the proof. Raises ArgumentError for an unknown kind,
+    a missing linker, a name that is no C identifier or that Python has, or a folder that cannot be
     written, TargetError for an unknown target, LoweringError for what Python computes. Nothing is
     written then."""
     check_kind(kind)
@@ -58,7 +70,10 @@ def build(
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
     name = name or _name_of(source.name)
-    contents, built = _contents(name, source, chosen, calls)
+    if kind != "object":
+        check_module_name(name)
+        linker_of(chosen)  # a missing one is told before anything is compiled
+    contents, built = _contents(name, source, chosen, kind, calls)
     files = _written(Path(folder), contents)
     return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
 
@@ -75,21 +90,53 @@ def _name_of(name: str) -> str:
 
 
 def _contents(
-    name: str, source: ObjectSource, target: Target, calls: int
+    name: str, source: ObjectSource, target: Target, kind: str, calls: int
 ) -> tuple[dict[str, bytes], BuiltPrograms]:
     """All files by name, and the programs."""
+    if kind == "wheel":
+        return _wheel_contents(name, source, target)
     built = programs_of(source, target)
     layout = layout_of(source.state())
     embeds = layout.nbytes <= EMBEDDED
-    proof = proven(source, built, calls)
+    code = object_code(name, source, built, layout, target, embeds)
     contents = {
-        f"{name}.o": object_code(name, source, built, layout, target, embeds),
         f"{name}.h": header_text(name, source, built, layout, target, embeds).encode(),
         f"{name}.safetensors": state_file(layout),
+    }
+    if kind == "shared":
+        library = (f"lib{name}.so", flags_of(target))
+        module = python_module(name, source, built, layout, [library])
+        contents |= {library[0]: linked(code, name, target), f"{name}.py": module.encode()}
+        return contents, built
+    proof = proven(source, built, calls)
+    contents |= {
+        f"{name}.o": code,
         "main.c": main_text(name, source, built, layout, proof, embeds).encode(),
         "main.data": data_of(proof, layout),
     }
     return contents, built
+
+
+def _wheel_contents(
+    name: str, source: ObjectSource, target: Target
+) -> tuple[dict[str, bytes], BuiltPrograms]:
+    """A wheel with a library for each level of the processor, or for the target that is named."""
+    machine = target.triple.partition("-")[0]
+    is_any = target.name == "host" and machine == "x86_64"
+    targets = [named(level) for level in LEVELS] if is_any else [target]
+    every = [programs_of(source, each) for each in targets]
+    layout = layout_of(source.state())
+    files = {f"{name}.safetensors": state_file(layout)}
+    libraries = []
+    for each, built in zip(targets, every):
+        file = f"lib{name}_{identifier(each.name)}.so"
+        code = object_code(name, source, built, layout, each, embeds=False)
+        files[file] = linked(code, name, each)
+        libraries.append((file, flags_of(each)))
+    module = python_module(name, source, every[0], layout, libraries)
+    files["__init__.py"] = module.encode()
+    file, content = wheel(name, files, machine)
+    return {file: content}, every[0]
 
 
 def state_file(layout: StateLayout) -> bytes:

@@ -18,6 +18,8 @@ from graphc.ir.types import DType, TensorType
 VERSION = 1
 """Of the interface: raised where functions, statuses or the struct get another meaning."""
 FIELD_ALIGNMENT = 64
+_OF_PYTHON = ("memory", "copy", "to_bytes")
+"""What ctypes_module's State has beside fields."""
 HEAD_BYTES = 16
 """At the beginning of the struct: version and digest of the layout, each a uint64_t."""
 
@@ -75,7 +77,7 @@ class StateLayout:
 
 def layout_of(state: Sequence[StateArray]) -> StateLayout:
     """The struct of these fields, in order. Raises GraphError where two have one key."""
-    names = Identifiers(frozenset(("graphc_version", "graphc_layout")))
+    names = Identifiers(frozenset(("graphc_version", "graphc_layout", *_OF_PYTHON)))
     keys = [field.key for field in state]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:

@@ -63,7 +63,10 @@ def add_build(commands: Any) -> None:
         "--target", metavar="TARGET", default="host",
         help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4 or aarch64",
     )  # fmt: skip
-    parser.add_argument("--kind", metavar="KIND", default="object", help="object (the default)")
+    parser.add_argument(
+        "--kind", metavar="KIND", default="object",
+        help="object (the default); shared, a library with a Python module; or wheel",
+    )  # fmt: skip
     parser.add_argument("--name", metavar="NAME", help="of the C function")
     parser.add_argument(
         "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
