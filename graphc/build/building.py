@@ -33,6 +33,7 @@ from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
 
 KINDS = ("object", "shared", "wheel")
+MOST_THREADS = 1024
 EMBEDDED = 1 << 20
 """Bytes of state up to which the object has its initial values."""
 
@@ -56,16 +57,18 @@ class BuiltFiles:
 
 def build(
     source: ObjectSource, folder: str | os.PathLike[str], *, target: str | None = None,
-    kind: str = "object", name: str | None = None, calls: int = CALLS,
+    kind: str = "object", name: str | None = None, calls: int = CALLS, threads: int = 1,
 ) -> BuiltFiles:  # fmt: skip
     """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
     for the host) into a folder, which is made where there is none. `kind`: "object", or, linked by
     a C compiler, "shared" with a Python module, "wheel" with a library for each level of x86-64
-    where no other target is named. `calls`: of the proof. Raises ArgumentError for an unknown kind,
+    where no other target is named. `calls`: of the proof. `threads`: of an
+    object, which the caller may bring. Raises ArgumentError for an unknown kind,
     a missing linker, a name that is no C identifier or that Python has, or a folder that cannot be
     written, TargetError for an unknown target, LoweringError for what Python computes. Nothing is
     written then."""
     check_kind(kind)
+    _check_threads(threads, kind)
     if name is not None and (name in TAKEN or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
@@ -73,7 +76,7 @@ def build(
     if kind != "object":
         check_module_name(name)
         linker_of(chosen)  # a missing one is told before anything is compiled
-    contents, built = _contents(name, source, chosen, kind, calls)
+    contents, built = _contents(name, source, chosen, kind, calls, threads)
     files = _written(Path(folder), contents)
     return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
 
@@ -84,18 +87,25 @@ def check_kind(kind: str) -> None:
         raise ArgumentError(f"kind {kind!r} is not built yet", hint=f"one of {', '.join(KINDS)}")
 
 
+def _check_threads(threads: int, kind: str) -> None:
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise ArgumentError(f"threads are from 1 to {MOST_THREADS}, not {threads!r}")
+    if threads > 1 and kind != "object":
+        raise ArgumentError(f"a {kind} runs on one thread", hint="threads are of the kind object")
+
+
 def _name_of(name: str) -> str:
     plain = identifier(name)
     return f"{plain}_1" if plain in TAKEN else plain
 
 
 def _contents(
-    name: str, source: ObjectSource, target: Target, kind: str, calls: int
+    name: str, source: ObjectSource, target: Target, kind: str, calls: int, threads: int
 ) -> tuple[dict[str, bytes], BuiltPrograms]:
     """All files by name, and the programs."""
     if kind == "wheel":
         return _wheel_contents(name, source, target)
-    built = programs_of(source, target)
+    built = programs_of(source, target, threads)
     layout = layout_of(source.state())
     embeds = layout.nbytes <= EMBEDDED
     code = object_code(name, source, built, layout, target, embeds)

@@ -34,6 +34,10 @@ from graphc.schedule.plan import Check, all_checks
 if TYPE_CHECKING:
     from graphc.build.object_file import BuiltProgram, BuiltPrograms
 
+SEEN_BYTES = 16
+"""At the beginning of the work block: two numbers that a check of contents saw."""
+TEAM = "i64 %thread, i64 %threads, ptr %counter"
+SMALLER = "declare i64 @llvm.smin.i64(i64, i64)"
 LARGEST_VALUE = 1 << 46
 """The greatest number that a status holds; beyond it this one stands."""
 
@@ -58,11 +62,14 @@ class EntryPoints:
     @property
     def exported(self) -> list[str]:
         """What the object defines for others."""
-        return [self.name, *(f"{self.name}_{part}" for part in ("init", "work_bytes", "error"))]
+        parts = ["init", "work_bytes", "error", *(["part"] if self.built.threads > 1 else [])]
+        return [self.name, *(f"{self.name}_{part}" for part in parts)]
 
     def module(self, triple: str) -> str:
         """The module's text."""
         functions = [self._init(), self._work_bytes(), self._call()]
+        if self.built.threads > 1:
+            functions.append(self._part())
         for number, program in enumerate(self.built.programs):
             functions += [self._numbers(number, program), self._bytes(number, program)]
             functions.append(self._program(number, program))
@@ -71,7 +78,7 @@ class EntryPoints:
             f"declare i64 @driver{number}(ptr, ptr, i64, i64, ptr)"
             for number in range(len(self.built.programs))
         ]
-        head = [f'target triple = "{triple}"', INTRINSICS, POWER * self.calls_power]
+        head = [f'target triple = "{triple}"', INTRINSICS, SMALLER, POWER * self.calls_power]
         return "\n".join([*head, *declared, "", *self._data(), translated(FUNCTIONS), *functions])
 
     # -- data ----------------------------------------------------------------------------------
@@ -255,7 +262,7 @@ class EntryPoints:
         f, values, sizes = FunctionLines(), self._values(), program.native.sizes
         for name, expression in sizes.lines:
             values[name] = llvm_value(expression, values, f.emit)
-        for place, expression in enumerate(sizes.entries):
+        for place, expression in enumerate((*sizes.entries, *program.native.decisions)):
             value = llvm_value(expression, values, f.emit)
             f.do(f"store i64 {value}, ptr {f.at('%table', place, 'i64')}")
         f.do("ret void")
@@ -266,7 +273,7 @@ class EntryPoints:
         """The table of sizes on the stack, the byte at which the verdict lies, and the bytes of
         scratch."""
         native = program.native
-        entries = max(len(native.sizes.entries), 1)
+        entries = max(len(native.sizes.entries) + len(native.decisions), 1)
         table = f.emit(f"alloca [{entries} x i64], align 16")
         if not native.sizes.is_used:
             return table, str(verdict_start(native.plan.arena_bytes)), str(native.scratch_bytes)
@@ -289,8 +296,9 @@ class EntryPoints:
         f = FunctionLines()
         self._serves(f, program, "-1")
         _, verdict, scratch = self._table(f, number, program)
-        total = f.emit(f"add i64 {verdict}, {scratch}")
-        f.do(f"ret i64 {f.emit(f'add i64 {total}, {2 * PADDING}')}")
+        every = f.emit(f"mul i64 {scratch}, {program.native.threads}")
+        total = f.emit(f"add i64 {verdict}, {every}")
+        f.do(f"ret i64 {f.emit(f'add i64 {total}, {2 * PADDING + SEEN_BYTES}')}")
         return f.text(f"define internal i64 @bytes{number}({self._size_parameters()})")
 
     # -- a call ----------------------------------------------------------------------------------
@@ -303,6 +311,21 @@ class EntryPoints:
 
     def _call(self) -> str:
         f = FunctionLines()
+        self._run(f, "i64 0, i64 1, ptr null")
+        return f.text(f"define i64 @{self.name}({self._parameters()})")
+
+    def _part(self) -> str:
+        f = FunctionLines()
+        several = f.emit("icmp ne i64 %threads, 1")
+        other = f.emit(f"icmp ne i64 %threads, {self.built.threads}")
+        text = f"{self.name}_part runs on {self.built.threads} threads or on one, not on {VALUE}"
+        status = self._status(f, text, "%threads")
+        f.leave_if(f.emit(f"and i1 {several}, {other}"), status)
+        self._run(f, TEAM)
+        return f.text(f"define i64 @{self.name}_part({self._parameters()}, {TEAM})")
+
+    def _run(self, f: FunctionLines, team: str) -> None:
+        """What a call does, on one thread of a team."""
         digest = f.emit(f"load i64, ptr {f.at('%state', 8)}, align 8")
         version = f.emit("load i64, ptr %state, align 8")
         for value, expected in ((version, VERSION), (digest, self.layout.digest)):
@@ -310,17 +333,18 @@ class EntryPoints:
             f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), str(foreign))
         self._given_sizes(f, None)
         for number in range(len(self.built.programs)):
-            status = f.emit(f"call i64 @call{number}({self._parameters()})")
+            status = f.emit(f"call i64 @call{number}({self._parameters()}, {team})")
             f.leave_if(f.emit(f"icmp ne i64 {status}, -1"), status)
         names = ", ".join(self._values())
         none = f"there is no code for these values of {names}" if names else "there is no code"
         f.do(f"ret i64 {self.texts.code(none)}")
-        return f.text(f"define i64 @{self.name}({self._parameters()})")
 
     def _program(self, number: int, program: BuiltProgram) -> str:
         """The function that runs a program; -1 where another serves."""
-        f, plan = FunctionLines(), program.native.plan
+        f, plan, most = FunctionLines(), program.native.plan, program.native.threads
         self._serves(f, program, "-1")
+        team = f.emit("call i64 @llvm.smin.i64(i64 %threads, i64 " + f"{most})")
+        f.leave_if(f.emit(f"icmp sge i64 %thread, {team}"), "0")
         sizes, verdict, _ = self._table(f, number, program)
         inputs = [
             self._input(f, place, type.dtype)
@@ -334,14 +358,15 @@ class EntryPoints:
         table = f.emit(f"alloca [{len(pointers) + 1} x ptr], align 16")
         for slot, pointer in enumerate([*pointers, sizes]):
             f.do(f"store ptr {pointer}, ptr {f.at(table, slot, 'ptr')}")
-        address = f.emit("ptrtoint ptr %work to i64")
+        address = f.emit(f"ptrtoint ptr {f.at('%work', SEEN_BYTES)} to i64")
         base = f.emit(f"inttoptr i64 {rounded_up(address, PADDING, f.emit)} to ptr")
         failed = f.emit(
-            f"call i64 @driver{number}(ptr {table}, ptr {base}, i64 0, i64 1, ptr null)"
+            f"call i64 @driver{number}(ptr {table}, ptr {base}, i64 %thread, i64 {team}, "
+            "ptr %counter)"
         )
         f.leave_if(f.emit(f"icmp eq i64 {failed}, 0"), "0")
         self._told(f, failed, f.at(base, verdict), all_checks(plan))
-        return f.text(f"define internal i64 @call{number}({self._parameters()})")
+        return f.text(f"define internal i64 @call{number}({self._parameters()}, {TEAM})")
 
     def _input(self, f: FunctionLines, place: InputPlace, dtype: Any) -> str:
         if isinstance(place, OfArgument):

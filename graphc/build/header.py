@@ -96,6 +96,7 @@ def header_text(
         *_about(source, built, signature),
         f"int64_t {name}({_wrapped(signature.call)});",
         "",
+        *_parted(name, built, signature),
         "/* The text of a status, cut to `size` bytes with a 0 at its end; its length. `work` is",
         "   that of the call, or NULL. */",
         f"int64_t {name}_error(int64_t status, const void *work, char *buffer, int64_t size);",
@@ -107,6 +108,21 @@ def header_text(
         "",
     ]
     return "\n".join(lines)
+
+
+def _parted(name: str, built: BuiltPrograms, signature: CSignature) -> list[str]:
+    """The function for threads that the caller brings."""
+    if built.threads == 1:
+        return []
+    team = ["int64_t thread", "int64_t threads", "int64_t *counter"]
+    return [
+        f"/* The same on {name.upper()}_THREADS threads of the caller's, or on one: each calls",
+        "   it with its number from 0 on. `counter` is one for all, 0 before each. The call is",
+        "   over when all have returned; its status is that of thread 0. */",
+        f"#define {name.upper()}_THREADS {built.threads}",
+        f"int64_t {name}_part({_wrapped([*signature.call, *team])});",
+        "",
+    ]
 
 
 def _struct(name: str, layout: StateLayout, align: str) -> list[str]:

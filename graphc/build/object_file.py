@@ -21,6 +21,7 @@ from graphc.build.entry_points import EntryPoints
 from graphc.build.error_texts import ErrorTexts
 from graphc.build.state_layout import StateLayout
 from graphc.codegen.llvm.native import emit_linked
+from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.standalone import StandaloneProgram, standalone
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target
@@ -60,6 +61,8 @@ class BuiltPrograms:
 
     programs: tuple[BuiltProgram, ...]
     refused: tuple[str, ...]
+    threads: int = 1
+    """As many as the caller may bring."""
 
     def serving(self, sizes: Mapping[str, Any]) -> BuiltProgram | None:
         """What runs at these sizes."""
@@ -95,7 +98,7 @@ class BuiltPrograms:
         return frozenset(arguments), state
 
 
-def programs_of(source: ObjectSource, target: Target) -> BuiltPrograms:
+def programs_of(source: ObjectSource, target: Target, threads: int = 1) -> BuiltPrograms:
     """Programs for all sizes that are probed. Raises what tracing, planning and lowering raise, for
     the example; for other sizes it is told."""
     programs: list[BuiltProgram] = []
@@ -104,7 +107,7 @@ def programs_of(source: ObjectSource, target: Target) -> BuiltPrograms:
         if any(each.serves(sizes) for each in programs) or len(programs) == PROGRAMS:
             continue
         try:
-            program = _served(source, sizes, target)
+            program = _served(source, sizes, target, threads)
             _check_alike(programs, program)
         except Exception as error:  # of the user's code too
             if not programs:
@@ -113,7 +116,7 @@ def programs_of(source: ObjectSource, target: Target) -> BuiltPrograms:
             refused.append(f"{named}: {str(error).splitlines()[0]}")
             continue
         programs.append(program)
-    return BuiltPrograms(tuple(programs), tuple(refused))
+    return BuiltPrograms(tuple(programs), tuple(refused), threads)
 
 
 def _probes(source: ObjectSource) -> Iterator[dict[str, Any]]:
@@ -125,7 +128,9 @@ def _probes(source: ObjectSource) -> Iterator[dict[str, Any]]:
                 yield {**source.example, symbol.name: size}
 
 
-def _served(source: ObjectSource, sizes: Mapping[str, Any], target: Target) -> BuiltProgram:
+def _served(
+    source: ObjectSource, sizes: Mapping[str, Any], target: Target, threads: int
+) -> BuiltProgram:
     """A program that serves these sizes, and as many others as it can. What cannot be traced or
     planned for all sizes may be from 1 or 2 on, or for a number alone."""
     numbers = [sizes[symbol.name] for symbol in source.sizes]
@@ -135,13 +140,13 @@ def _served(source: ObjectSource, sizes: Mapping[str, Any], target: Target) -> B
     openings += [Opening(sizes, least, own) for least in LEASTS if own]
     for opening in openings[:-1]:
         try:
-            return _program(source, opening, target)
+            return _program(source, opening, target, threads)
         except Exception:  # the last one tells
             continue
-    return _program(source, openings[-1], target)
+    return _program(source, openings[-1], target, threads)
 
 
-def _program(source: ObjectSource, opening: Opening, target: Target) -> BuiltProgram:
+def _program(source: ObjectSource, opening: Opening, target: Target, threads: int) -> BuiltProgram:
     traced = source.at(opening)
     graph = traced.graph
     example = {symbol.name: opening.example[symbol.name] for symbol in symbols_of(graph)}
@@ -155,7 +160,7 @@ def _program(source: ObjectSource, opening: Opening, target: Target) -> BuiltPro
         if s.name in opening.fixed or opening.least > s.least
     ]
     guards = tuple(dict.fromkeys((*own, *traced.guards, *plan.guards)))
-    return BuiltProgram(traced, standalone(plan, target), guards)
+    return BuiltProgram(traced, standalone(plan, target, threads), guards)
 
 
 def _check_alike(programs: list[BuiltProgram], program: BuiltProgram) -> None:
@@ -184,5 +189,7 @@ def object_code(
     texts = [main]
     for number, program in enumerate(built.programs):
         texts.append(program.native.driver.replace("@driver(", f"@driver{number}(", 1))
+    if any(program.native.threads > 1 for program in built.programs):
+        texts.append(barrier_text(target.triple))
     texts += [text for modules in kernels.values() for text in modules]
     return emit_linked(texts, target, entries.exported)

@@ -141,11 +141,16 @@ def main_text(
 ) -> str:  # fmt: skip
     """The text of main.c."""
     signature = CSignature(name, source, built)
-    calls = [_call(signature, source, number, call) for number, call in enumerate(proof.calls)]
+    calls = [
+        _call(signature, source, number, call, built.threads)
+        for number, call in enumerate(proof.calls)
+    ]
+    library = " -pthread" if built.threads > 1 else ""
     lines = [
         f"/* Runs {name} {len(proof.calls)} times and compares every bit of results and state with",
-        f"   what the process had that built it: cc main.c {name}.o -lm && ./a.out */",
+        f"   what the process had that built it: cc main.c {name}.o -lm{library} && ./a.out */",
         f'#include "{name}.h"',
+        *(["#include <pthread.h>"] if built.threads > 1 else []),
         "#include <stdio.h>",
         "#include <stdlib.h>",
         "#include <string.h>",
@@ -266,7 +271,7 @@ def _same_from_object(name: str) -> list[str]:
 
 
 def _call(
-    signature: CSignature, source: ObjectSource, number: int, call: ProvenCall
+    signature: CSignature, source: ObjectSource, number: int, call: ProvenCall, threads: int
 ) -> Sequence[str]:
     sizes = [f"INT64_C({call.sizes[symbol.name]})" for symbol in source.sizes]
     sizes += [_double(call.sizes[name]) for name in source.floats]
@@ -286,7 +291,7 @@ def _call(
     lines += [
         f"  int64_t bytes = {signature.name}_work_bytes({', '.join(sizes)});",
         "  void *work = memory(bytes < 0 ? 0 : (size_t)bytes);",
-        f"  int64_t status = {signature.name}({', '.join(['&state', *sizes, *pointers, 'work'])});",
+        *_run_call(signature.name, number, sizes, [*pointers, "work"], threads),
         "  if (status) failed(status, work);",
     ]
     for name, kind, nbytes in (*arrays, *behind):
@@ -294,7 +299,53 @@ def _call(
             f"  same({name}, {nbytes}, '{_KINDS.get(kind, 'b')}', \"{name} of call {number}\");"
         )
     lines += [f"  free({name});" for name in (*pointers, "work")]
-    return [*lines, "}", ""]
+    body = [*lines, "}", ""]
+    if threads == 1:
+        return body
+    types = [*(f"{kind} *{name}" for name, kind, _ in (*arrays, *behind)), "void *work"]
+    return [*_team(signature.name, number, sizes, types, threads), *body]
+
+
+def _run_call(
+    name: str, number: int, sizes: list[str], pointers: list[str], threads: int
+) -> list[str]:
+    """The lines that run a call: on this thread, or on several."""
+    if threads == 1:
+        given = ", ".join(["&state", *sizes, *pointers])
+        return [f"  int64_t status = {name}({given});"]
+    team = f"team{number}"
+    return [
+        f"  pthread_t others[{threads}];",
+        "  int64_t status, thread;",
+        *(f"  {team}.{pointer} = {pointer};" for pointer in pointers),
+        f"  for (thread = 1; thread < {threads}; thread++)",
+        f"    if (pthread_create(&others[thread], NULL, part{number}, &numbers[thread])) exit(2);",
+        f"  part{number}(&numbers[0]);",
+        f"  for (thread = 1; thread < {threads}; thread++) pthread_join(others[thread], NULL);",
+        f"  status = {team}.status;",
+    ]
+
+
+def _team(name: str, number: int, sizes: list[str], types: list[str], threads: int) -> list[str]:
+    """What the threads of a call share, and what each runs."""
+    team = f"team{number}"
+    listed = ", ".join(map(str, range(threads)))
+    pointers = [f"{team}.{type.rpartition('*')[2]}" for type in types]
+    arguments = ", ".join(["&state", *sizes, *pointers, "own"])
+    return [
+        *([f"static int64_t numbers[] = {{{listed}}};", ""] if number == 0 else []),
+        "static struct {",
+        *(f"  {type};" for type in types),
+        "  int64_t counter, status;",
+        f"}} {team};",
+        f"static void *part{number}(void *thread) {{",
+        "  int64_t own = *(int64_t *)thread;",
+        f"  int64_t status = {name}_part({arguments}, {threads}, &{team}.counter);",
+        f"  if (!own) {team}.status = status;",
+        "  return NULL;",
+        "}",
+        "",
+    ]
 
 
 def _double(number: float) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,21 +39,21 @@ def functions_of(code: bytes, names: Sequence[str]) -> dict[str, int]:
 
 _KEPT: list[Any] = []
 
-Place = Callable[[int, int], int]
-"""Gives the address of memory for so many bytes, aligned to so many."""
-
 
 class LoadedObject:
-    """An object built of a source and loaded. `place` gives memory for what a call gets."""
+    """An object built of a source and loaded."""
 
-    def __init__(self, source: ObjectSource, target: str = "host", embeds: bool = True):
+    def __init__(
+        self, source: ObjectSource, target: str = "host", embeds: bool = True, threads: int = 1
+    ):
         self.source = source
-        self.built = programs_of(source, named(target))
+        self.built = programs_of(source, named(target), threads)
         self.layout = layout_of(source.state())
         self.file = state_file(self.layout)
         embeds = embeds and self.layout.nbytes <= EMBEDDED
         self.code = object_code("built", source, self.built, self.layout, named(target), embeds)
         names = ["built", *(f"built_{part}" for part in PARTS)]
+        names += ["built_part"] * (threads > 1)
         addresses = functions_of(self.code, names)
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self.sizes = [symbol.name for symbol in source.sizes]
@@ -62,6 +63,7 @@ class LoadedObject:
             "built": [pointer, *numbers, *arrays, pointer],
             "built_init": [pointer, pointer, integer, integer],
             "built_work_bytes": numbers,
+            "built_part": [pointer, *numbers, *arrays, pointer, integer, integer, pointer],
             "built_error": [integer, pointer, ctypes.c_char_p, integer],
         }
         self.functions: dict[str, Any] = {
@@ -105,17 +107,31 @@ class LoadedObject:
         return text
 
     def call(
-        self, state: Array, arguments: Sequence[Array], **sizes: Any
+        self, state: Array, arguments: Sequence[Array], threads: int | None = None, **sizes: Any
     ) -> tuple[list[Array], str]:
-        """The results of a call, and the text of its status."""
+        """The results of a call, and the text of its status; on threads by `built_part`."""
         count = self.work_bytes(**sizes)
         work = np.full(max(count, 16) + 1, 0xA5, np.uint8)[1:]  # at an odd address
         results = []
         for type in self.built.results:
             known = {k: max(v, 0) for k, v in sizes.items() if k in self.sizes}
             results.append(np.full(type_at(type, known).shape, 77, type.dtype.numpy))
-        status = self.functions["built"](
+        given = [
             state.ctypes.data, *self.numbers(sizes),
             *(array.ctypes.data for array in (*arguments, *results)), work.ctypes.data,
-        )  # fmt: skip
+        ]  # fmt: skip
+        if threads is None:
+            status = self.functions["built"](*given)
+        else:
+            status = self._on_threads(given, threads)
         return results, self.text(status, work.ctypes.data)
+
+    def _on_threads(self, given: list[Any], threads: int) -> int:
+        """The status of thread 0 of a team."""
+        counter = np.zeros(1, np.int64)
+
+        def run(thread: int) -> int:
+            return int(self.functions["built_part"](*given, thread, threads, counter.ctypes.data))
+
+        with ThreadPoolExecutor(threads) as pool:
+            return next(iter(list(pool.map(run, range(threads)))))

@@ -23,7 +23,8 @@ CPP = ("g++", "-std=c++17", *STRICT, "-x", "c++", "main.c", "-x", "none")
 ARM = ("aarch64-linux-gnu-gcc", "-std=c11", *STRICT, "main.c")
 EMULATED = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 FROM_OUTSIDE = {"fma", "fmaf", "fmod", "fmodf", "pow"}
-"""All that an object may need: functions of the C library's mathematics."""
+"""All that an object may need: functions of the C library's mathematics; and, of several threads,
+`sched_yield`."""
 
 Built = Callable[[str, str], Path]
 
@@ -92,6 +93,16 @@ def test_an_object_needs_and_defines_what_stands_in_a_list(
     }  # fmt: skip
     kinds = {line.split()[-2] for line in run("nm", f"{name}.o", folder=folder).stdout.splitlines()}
     assert not kinds & set("bBdDC"), "there is memory that could be written"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", ["mlp", "lenet", "gpt"])
+def test_main_proves_the_bits_on_threads(tmp_path: Path, name: str) -> None:
+    function, draw = compiled(name)
+    function.build(tmp_path, *draw(64), name=name, calls=7, threads=3)
+    proves(tmp_path, name, (*C, "-pthread"))
+    needed = set(run("nm", "-u", f"{name}.o", folder=tmp_path).stdout.split()) - {"U"}
+    assert needed <= FROM_OUTSIDE | {"sched_yield"}
 
 
 def test_other_data_is_told(built: Built) -> None:

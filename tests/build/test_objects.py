@@ -305,3 +305,37 @@ def test_keys_of_the_state_are_those_of_state_dict() -> None:
     built = source(torch.compile(lambda x: F.relu(model(x))), torch.ones(2, 4))
     LoadedObject(built)
     assert {field.key for field in built.state()} == set(model.state_dict())
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ["lenet", "gpt"])
+def test_threads_of_the_caller_have_the_same_bits(name: str) -> None:
+    function, draw = compiled(name)
+    one = LoadedObject(source(function, *draw(64)))
+    several = LoadedObject(source(function, *draw(64)), threads=3)
+    assert max(program.native.threads for program in several.built.programs) > 1
+    states = [one.state(), several.state(), several.state()]
+    for size in (64, 7, 1, 2):
+        arguments = values(draw(size))
+        expected, text = one.call(states[0], arguments, batch=size)
+        assert text == ""
+        for state, threads in zip(states[1:], (3, 1)):
+            results, text = several.call(state, arguments, threads, batch=size)
+            assert text == "" and results[0].tobytes() == expected[0].tobytes()
+    assert one.layout.digest == several.layout.digest
+    assert len({state.tobytes() for state in states}) == 1
+    arguments[1].flat[0] = 1000
+    _, text = several.call(states[1], arguments, 3, batch=2)
+    assert "1000 is out of bounds" in text
+    assert states[0].tobytes() == states[1].tobytes()
+    _, text = several.call(states[1], arguments, 2, batch=2)
+    assert text == "built_part runs on 3 threads or on one, not on 2"
+
+
+def test_wrong_numbers_of_threads_are_refused(tmp_path: Any) -> None:
+    function = torch.compile(lambda x: x + 1, threads=1)
+    for threads in (0, -1, 5000, 2.0, True):
+        with pytest.raises(ArgumentError, match="threads are from 1 to 1024"):
+            function.build(tmp_path, torch.ones(2), threads=threads)
+    with pytest.raises(ArgumentError, match="a wheel runs on one thread"):
+        function.build(tmp_path, torch.ones(2), threads=2, kind="wheel")

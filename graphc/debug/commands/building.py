@@ -67,6 +67,10 @@ def add_build(commands: Any) -> None:
         "--kind", metavar="KIND", default="object",
         help="object (the default); shared, a library with a Python module; or wheel",
     )  # fmt: skip
+    parser.add_argument(
+        "--threads", metavar="N", type=int, default=1,
+        help="as many as the caller may bring (1): NAME_part is then called by each",
+    )  # fmt: skip
     parser.add_argument("--name", metavar="NAME", help="of the C function")
     parser.add_argument(
         "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
@@ -84,7 +88,7 @@ def _run_build(arguments: argparse.Namespace) -> None:
     with _source(arguments) as source:
         built = build(
             source, arguments.output, target=arguments.target, kind=arguments.kind,
-            name=arguments.name,
+            name=arguments.name, threads=arguments.threads,
         )  # fmt: skip
     show(str(built).splitlines())
 
