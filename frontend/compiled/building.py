@@ -16,6 +16,7 @@ import numpy as np
 from frontend.compiled.inputs import in_order
 from frontend.compiled.inspection import OptimizerStates
 from frontend.compiled.options import Options
+from frontend.compiled.overlap import check_overlap
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.captured import GraphInput
@@ -45,7 +46,7 @@ from graphc.build.built_source import (
     StateArray,
 )
 from graphc.build.number_text import is_native
-from graphc.errors import TraceError
+from graphc.errors import ArgumentError, TraceError
 from graphc.ir.dims import Dim, Symbol, dim
 from graphc.ir.size_floats import float_argument, text_of, value_at
 from graphc.ir.types import TensorType
@@ -101,6 +102,11 @@ class _BuiltCall:
         self.leaves: list[Tensor] = []
         self.structure = tree.flatten((arguments, keywords), self.leaves)
         self.labels = labels_of(function, self.structure)
+        if len({*map(id, self.leaves)}) < len(self.leaves):
+            raise ArgumentError(
+                "one tensor is given for several arguments, which in C lie in memory of their own",
+                hint="give each a copy",
+            )
         self.numbers = tree.numbers(self.structure)
         self.opened = _opened(options.dynamic, self.labels, self.leaves, self.numbers, known)
         self.example = self._example()
@@ -131,6 +137,7 @@ class _BuiltCall:
                 self._sized(opening),
             )
             try:
+                check_overlap(traced, leaves)
                 return self._source(traced, opening)
             finally:
                 traced.session.put_back()

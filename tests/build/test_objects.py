@@ -22,7 +22,7 @@ from graphc.ir.dims import dim
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import relu
 from tests.build.loaded import LoadedObject
-from tests.build.models import SIZES, compiled
+from tests.build.models import MODELS, SIZES, compiled
 
 TARGETS = [target.name for target in executable()]
 
@@ -339,3 +339,38 @@ def test_wrong_numbers_of_threads_are_refused(tmp_path: Any) -> None:
             function.build(tmp_path, torch.ones(2), threads=threads)
     with pytest.raises(ArgumentError, match="a wheel runs on one thread"):
         function.build(tmp_path, torch.ones(2), threads=2, kind="wheel")
+
+
+def test_one_tensor_for_two_arguments_is_refused() -> None:
+    x = torch.ones(2)
+    with pytest.raises(ArgumentError, match="one tensor is given for several arguments"):
+        source(torch.compile(lambda a, b: a + b, threads=1), x, x)
+
+
+def test_at_level_relaxed_the_bits_are_those_of_relaxed_calls() -> None:
+    torch.manual_seed(0)
+    step, draw = MODELS["gpt"]()
+    dynamic = {"x": {0: "n"}, "y": {0: "n"}}
+    function = torch.compile(step, level="relaxed", threads=1, dynamic=dynamic)
+    loaded = LoadedObject(source(function, *draw(5)))
+    state = loaded.state()
+    for size in (5, 3):
+        results, text = loaded.call(state, values(draw(size)), n=size)
+        expected = values([function(*draw(size))])[0]
+        assert text == "" and results[0].tobytes() == expected.tobytes()
+
+
+def test_after_calls_the_sizes_that_differed_are_open() -> None:
+    function = torch.compile(lambda x: x.sum(0), threads=1)
+    for size in (3, 5, 7):
+        function(torch.ones(size, 4))
+    folder = function._shown((), {})
+    sized = function._sized_call(*folder)
+    built = source_of(
+        function.function, *folder, function.options, False, sized and sized.arguments
+    )
+    assert len(built.sizes) == 1
+    loaded = LoadedObject(built)
+    x = np.arange(44, dtype=np.float32).reshape(11, 4)
+    results, _ = loaded.call(loaded.state(), [x], **{built.sizes[0].name: 11})
+    np.testing.assert_array_equal(results[0], x.sum(0))
