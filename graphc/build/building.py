@@ -33,6 +33,9 @@ from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
 
 KINDS = ("object", "shared", "wheel")
+FROM_OUTSIDE = frozenset(("fma", "fmaf", "fmod", "fmodf", "pow", "sched_yield"))
+"""All that an object may need: functions of the C library's mathematics, the last one where threads
+wait for each other."""
 MOST_THREADS = 1024
 EMBEDDED = 1 << 20
 """Bytes of state up to which the object has its initial values."""
@@ -69,7 +72,7 @@ def build(
     written then."""
     check_kind(kind)
     _check_threads(threads, kind)
-    if name is not None and (name in TAKEN or identifier(name) != name):
+    if name is not None and (name in TAKEN | FROM_OUTSIDE or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
     chosen = named(target or "host")
     name = name or _name_of(source.name)
@@ -96,7 +99,7 @@ def _check_threads(threads: int, kind: str) -> None:
 
 def _name_of(name: str) -> str:
     plain = identifier(name)
-    return f"{plain}_1" if plain in TAKEN else plain
+    return f"{plain}_1" if plain in TAKEN | FROM_OUTSIDE else plain
 
 
 def _contents(

@@ -3,7 +3,8 @@
 NAME, NAME_init, NAME_work_bytes, NAME_error: their meaning stands in the header (header.py). A call
 looks at the state's head, at bounds of sizes and at guards, then fills a table of pointers and the
 table of sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch,
-as in the process (codegen/program/native_program.py).
+as in the process (codegen/program/native_program.py). What is not for others has a name that begins
+with `graphc.`, which no C function has.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class EntryPoints:
             functions.append(self._program(number, program))
         functions.append(self._error())  # when all texts are known
         declared = [
-            f"declare i64 @driver{number}(ptr, ptr, i64, i64, ptr)"
+            f"declare i64 @graphc.driver{number}(ptr, ptr, i64, i64, ptr)"
             for number in range(len(self.built.programs))
         ]
         head = [f'target triple = "{triple}"', INTRINSICS, SMALLER, POWER * self.calls_power]
@@ -118,27 +119,27 @@ class EntryPoints:
         other = self.texts.code(f"the header is not that of this object of {self.name}")
         f.leave_if(f.emit(f"icmp ne i64 %layout, {self.layout.digest}"), str(other))
         state = f.emit("ptrtoint ptr %state to i64")
-        head = f.emit("ptrtoint ptr @head to i64")
+        head = f.emit("ptrtoint ptr @graphc.head to i64")
         file_label, inside = f.label("file"), f.label("inside")
         none = f.emit("icmp eq ptr %file, null")
         f.do(f"br i1 {none}, label %{inside}, label %{file_label}")
         f.start(inside)
         if self.embeds:
-            initial = f.emit("ptrtoint ptr @initial to i64")
-            f.do(f"call i64 @copy(i64 {state}, i64 {initial}, i64 {self.layout.nbytes})")
+            initial = f.emit("ptrtoint ptr @graphc.initial to i64")
+            f.do(f"call i64 @graphc.copy(i64 {state}, i64 {initial}, i64 {self.layout.nbytes})")
             f.do("ret i64 0")
         else:
             missing = "the object has no initial values: give the bytes of a safetensors file"
             f.do(f"ret i64 {self.texts.code(missing)}")
         f.start(file_label)
         numbers = [
-            f.emit(f"ptrtoint ptr @{data} to i64") for data in ("texts", "records", "shapes")
+            f.emit(f"ptrtoint ptr @graphc.{data} to i64") for data in ("texts", "records", "shapes")
         ]
         texts, records, shapes = numbers
         file = f.emit("ptrtoint ptr %file to i64")
         count = sum(member.field.is_saved for member in self.layout.members)
         status = f.emit(
-            f"call i64 @read_state(i64 {state}, i64 {file}, i64 %size, i64 {records}, "
+            f"call i64 @graphc.read_state(i64 {state}, i64 {file}, i64 %size, i64 {records}, "
             f"i64 {count}, i64 {texts}, i64 {shapes})"
         )
         malformed = self.texts.code("the bytes are not those of a safetensors file")
@@ -146,8 +147,8 @@ class EntryPoints:
         self._leave_with_field(f, status)
         for member in self.layout.members[count:]:
             place = f.emit(f"add i64 {state}, {member.offset}")
-            f.do(f"call i64 @clear(i64 {place}, i64 {member.nbytes})")
-        f.do(f"call i64 @copy(i64 {state}, i64 {head}, i64 {HEAD_BYTES})")
+            f.do(f"call i64 @graphc.clear(i64 {place}, i64 {member.nbytes})")
+        f.do(f"call i64 @graphc.copy(i64 {state}, i64 {head}, i64 {HEAD_BYTES})")
         f.do("ret i64 0")
         return f.text(
             f"define i64 @{self.name}_init(ptr %state, ptr %file, i64 %size, i64 %layout)"
@@ -188,29 +189,31 @@ class EntryPoints:
         code = f.emit(f"select i1 {wrong}, i64 {unknown}, i64 {code}")
         fields = f.emit(f"icmp uge i64 {value}, {max(len(self.layout.members), 1)}")
         row = f.emit(f"mul i64 {f.emit(f'sub i64 {code}, 1')}, 2")
-        begin = f.emit(f"load i64, ptr {f.at('@spans', row, 'i64')}")
-        length = f.emit(f"load i64, ptr {f.at('@spans', f.emit(f'add i64 {row}, 1'), 'i64')}")
+        begin = f.emit(f"load i64, ptr {f.at('@graphc.spans', row, 'i64')}")
+        length = f.emit(
+            f"load i64, ptr {f.at('@graphc.spans', f.emit(f'add i64 {row}, 1'), 'i64')}"
+        )
         numbered = self._numbered_by_field()
         is_field = f.emit("xor i1 true, true")
         for each in numbered:
             is_field = f.emit(f"or i1 {is_field}, {f.emit(f'icmp eq i64 {code}, {each}')}")
         unsafe = f.emit(f"and i1 {is_field}, {fields}")
         value = f.emit(f"select i1 {unsafe}, i64 0, i64 {value}")
-        message = f.emit(f"ptrtoint ptr {f.at('@messages', begin)} to i64")
-        names = ("%work", "%buffer", "@texts", "@records")
+        message = f.emit(f"ptrtoint ptr {f.at('@graphc.messages', begin)} to i64")
+        names = ("%work", "%buffer", "@graphc.texts", "@graphc.records")
         work, buffer, texts, records = (f.emit(f"ptrtoint ptr {x} to i64") for x in names)
         ok, explain = f.label("ok"), f.label("explain")
         fine = f.emit("icmp eq i64 %status, 0")
         f.do(f"br i1 {fine}, label %{ok}, label %{explain}")
         f.start(ok)
         none = f.emit(
-            f"call i64 @put_message(i64 {buffer}, i64 %size, i64 0, i64 0, i64 0, i64 0, i64 0, "
-            "i64 0)"
+            f"call i64 @graphc.put_message(i64 {buffer}, i64 %size, "
+            "i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)"
         )
         f.do(f"ret i64 {none}")
         f.start(explain)
         written = f.emit(
-            f"call i64 @put_message(i64 {buffer}, i64 %size, i64 {message}, i64 {length}, "
+            f"call i64 @graphc.put_message(i64 {buffer}, i64 %size, i64 {message}, i64 {length}, "
             f"i64 {value}, i64 {work}, i64 {records}, i64 {texts})"
         )
         f.do(f"ret i64 {written}")
@@ -225,7 +228,7 @@ class EntryPoints:
         f = FunctionLines()
         sizes = self._given_sizes(f, bounds="-1")
         for number in range(len(self.built.programs)):
-            bytes_ = f.emit(f"call i64 @bytes{number}({sizes})")
+            bytes_ = f.emit(f"call i64 @graphc.bytes{number}({sizes})")
             f.leave_if(f.emit(f"icmp sge i64 {bytes_}, 0"), bytes_)
         f.do("ret i64 -1")
         return f.text(f"define i64 @{self.name}_work_bytes({self._size_parameters()})")
@@ -267,7 +270,7 @@ class EntryPoints:
             f.do(f"store i64 {value}, ptr {f.at('%table', place, 'i64')}")
         f.do("ret void")
         parameters = ", ".join(filter(None, [self._size_parameters(), "ptr %table"]))
-        return f.text(f"define internal void @sizes{number}({parameters})")
+        return f.text(f"define internal void @graphc.sizes{number}({parameters})")
 
     def _table(self, f: FunctionLines, number: int, program: BuiltProgram) -> tuple[str, str, str]:
         """The table of sizes on the stack, the byte at which the verdict lies, and the bytes of
@@ -278,7 +281,7 @@ class EntryPoints:
         if not native.sizes.is_used:
             return table, str(verdict_start(native.plan.arena_bytes)), str(native.scratch_bytes)
         arguments = ", ".join(filter(None, [self._size_parameters(), f"ptr {table}"]))
-        f.do(f"call void @sizes{number}({arguments})")
+        f.do(f"call void @graphc.sizes{number}({arguments})")
         arena, scratch = (
             f.emit(f"load i64, ptr {f.at(table, place, 'i64')}") for place in (ARENA, SCRATCH)
         )
@@ -299,7 +302,7 @@ class EntryPoints:
         every = f.emit(f"mul i64 {scratch}, {program.native.threads}")
         total = f.emit(f"add i64 {verdict}, {every}")
         f.do(f"ret i64 {f.emit(f'add i64 {total}, {2 * PADDING + SEEN_BYTES}')}")
-        return f.text(f"define internal i64 @bytes{number}({self._size_parameters()})")
+        return f.text(f"define internal i64 @graphc.bytes{number}({self._size_parameters()})")
 
     # -- a call ----------------------------------------------------------------------------------
 
@@ -333,7 +336,7 @@ class EntryPoints:
             f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), str(foreign))
         self._given_sizes(f, None)
         for number in range(len(self.built.programs)):
-            status = f.emit(f"call i64 @call{number}({self._parameters()}, {team})")
+            status = f.emit(f"call i64 @graphc.call{number}({self._parameters()}, {team})")
             f.leave_if(f.emit(f"icmp ne i64 {status}, -1"), status)
         names = ", ".join(self._values())
         none = f"there is no code for these values of {names}" if names else "there is no code"
@@ -354,19 +357,19 @@ class EntryPoints:
         pointers = list(inputs)
         for output, place in enumerate(program.source.outputs):
             pointers.append(inputs[aliased[output]] if place is None else self._output(f, place))
-        pointers += [f"@constant{number}.{slot}" for slot in range(len(plan.constants))]
+        pointers += [f"@graphc.constant{number}.{slot}" for slot in range(len(plan.constants))]
         table = f.emit(f"alloca [{len(pointers) + 1} x ptr], align 16")
         for slot, pointer in enumerate([*pointers, sizes]):
             f.do(f"store ptr {pointer}, ptr {f.at(table, slot, 'ptr')}")
         address = f.emit(f"ptrtoint ptr {f.at('%work', SEEN_BYTES)} to i64")
         base = f.emit(f"inttoptr i64 {rounded_up(address, PADDING, f.emit)} to ptr")
         failed = f.emit(
-            f"call i64 @driver{number}(ptr {table}, ptr {base}, i64 %thread, i64 {team}, "
+            f"call i64 @graphc.driver{number}(ptr {table}, ptr {base}, i64 %thread, i64 {team}, "
             "ptr %counter)"
         )
         f.leave_if(f.emit(f"icmp eq i64 {failed}, 0"), "0")
         self._told(f, failed, f.at(base, verdict), all_checks(plan))
-        return f.text(f"define internal i64 @call{number}({self._parameters()}, {TEAM})")
+        return f.text(f"define internal i64 @graphc.call{number}({self._parameters()}, {TEAM})")
 
     def _input(self, f: FunctionLines, place: InputPlace, dtype: Any) -> str:
         if isinstance(place, OfArgument):
@@ -430,9 +433,9 @@ def _local(name: str) -> str:
 def _bytes_constant(name: str, content: bytes) -> str:
     content = content or b"\0"
     listed = "".join(f"\\{byte:02x}" for byte in content)
-    return f'@{name} = internal constant [{len(content)} x i8] c"{listed}", align 64'
+    return f'@graphc.{name} = internal constant [{len(content)} x i8] c"{listed}", align 64'
 
 
 def _numbers_constant(name: str, numbers: list[int]) -> str:
     listed = ", ".join(f"i64 {number}" for number in numbers or [0])
-    return f"@{name} = internal constant [{max(len(numbers), 1)} x i64] [{listed}], align 8"
+    return f"@graphc.{name} = internal constant [{max(len(numbers), 1)} x i64] [{listed}], align 8"

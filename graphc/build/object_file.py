@@ -188,7 +188,7 @@ def object_code(
         kernels |= program.native.kernels
     texts = [main]
     for number, program in enumerate(built.programs):
-        texts.append(program.native.driver.replace("@driver(", f"@driver{number}(", 1))
+        texts.append(program.native.driver.replace("@driver(", f"@graphc.driver{number}(", 1))
     if any(program.native.threads > 1 for program in built.programs):
         texts.append(barrier_text(target.triple))
     texts += [text for modules in kernels.values() for text in modules]

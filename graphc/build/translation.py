@@ -3,7 +3,8 @@
 in : functions whose arguments, variables and results are integers: assignments, `if`, `while`,
      `return`, `+ - * // %`, comparisons, `and`, `or`, `not`, calls of each other, and of `load8`,
      `load64`, `store8`, `store64` with an address
-out: the text of internal functions of i64. `//` and `%` are those of numbers that are not negative
+out: the text of internal functions of i64, their names behind `INSIDE`. `//` and `%` are those of
+     numbers that are not negative
 
 What an object brings along is written so: it can be read, run and tested as Python.
 """
@@ -25,6 +26,8 @@ _COMPARED: dict[type[ast.AST], str] = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge",
 }  # fmt: skip
 _LOADS = {"load8": "i8", "load64": "i64"}
+INSIDE = "graphc."
+"""What names begin with that no function of the user's can have."""
 _STORES = {"store8": "i8", "store64": "i64"}
 
 
@@ -55,7 +58,7 @@ class _Translation:
         head = ", ".join(f"i64 %{name}" for name in names)
         places = [f"  %{name}.at = alloca i64" for name in self.variables]
         return "\n".join(
-            [f"define internal i64 @{self.definition.name}({head}) nounwind {{", *places,
+            [f"define internal i64 @{INSIDE}{self.definition.name}({head}) nounwind {{", *places,
              *self.lines, "  ret i64 0", "}", ""]
         )  # fmt: skip
 
@@ -146,7 +149,7 @@ class _Translation:
     def call(self, name: str, values: list[str]) -> str:
         if name not in _LOADS and name not in _STORES:
             listed = ", ".join(f"i64 {value}" for value in values)
-            return self.emit(f"call i64 @{name}({listed})")
+            return self.emit(f"call i64 @{INSIDE}{name}({listed})")
         pointer = self.emit(f"inttoptr i64 {values[0]} to ptr")
         if name in _LOADS:
             kind = _LOADS[name]

@@ -291,7 +291,7 @@ def test_kinds_targets_names_and_folders_that_are_wrong(tmp_path: Any) -> None:
         function.build(tmp_path, x, kind="page")
     with pytest.raises(GraphError, match="'z80' is no known target"):
         function.build(tmp_path, x, target="z80")
-    for name in ("while", "a b", "1x", "_x", "int64_t"):
+    for name in ("while", "a b", "1x", "_x", "int64_t", "pow"):
         with pytest.raises(ArgumentError, match="is no name of a C function"):
             function.build(tmp_path, x, name=name)
     (tmp_path / "file").write_text("x")
@@ -374,3 +374,10 @@ def test_after_calls_the_sizes_that_differed_are_open() -> None:
     x = np.arange(44, dtype=np.float32).reshape(11, 4)
     results, _ = loaded.call(loaded.state(), [x], **{built.sizes[0].name: 11})
     np.testing.assert_array_equal(results[0], x.sum(0))
+
+
+def test_a_function_may_be_called_like_what_an_object_brings_along(tmp_path: Any) -> None:
+    function = torch.compile(lambda x: x + 1, threads=1)
+    for name in ("copy", "texts", "driver0", "put_byte", "call0"):
+        function.build(tmp_path, torch.ones(2), name=name)
+        assert (tmp_path / f"{name}.o").exists()

@@ -151,7 +151,7 @@ def collatz(start: int, most: int) -> int:
 
 def test_a_function_is_the_same_translated() -> None:
     text = translated([collatz]).replace("define internal", "define")
-    computed = native(text, "collatz", [I64, I64])
+    computed = native(text, "graphc.collatz", [I64, I64])
     for start in (1, 2, 7, 27, 97):
         for most in (5, 1000, -1):
             assert computed(start, most) == collatz(start, most)
@@ -177,10 +177,9 @@ def read() -> Callable[[bytes], list[int]]:
     the same, and the state's bytes."""
     texts = FIXED_TEXTS + KEY + b"F32"
     record = [len(FIXED_TEXTS), len(KEY), len(FIXED_TEXTS) + len(KEY), 3, 0, 2, 4, 24]
-    text = translated(FUNCTIONS).replace(
-        "define internal i64 @read_state", "define i64 @read_state"
-    )
-    function = native(text, "read_state", [I64] * 7)
+    name = "graphc.read_state"
+    text = translated(FUNCTIONS).replace(f"internal i64 @{name}", f"i64 @{name}")
+    function = native(text, name, [I64] * 7)
 
     def both(file: bytes) -> list[int]:
         outcomes = []
