@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 BASE = "errors,config,system,latest,references"
-ORDER = f"__main__ debug runtime codegen schedule passes autodiff ops ir {BASE}"
+ORDER = f"__main__ debug build runtime codegen schedule passes autodiff ops ir {BASE}"
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}
 BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
@@ -99,6 +99,7 @@ def test_a_loose_file_of_the_frontend_is_a_name_that_scripts_import() -> None:
 
 
 FOLDERS_TOLD = (
+    "graphc.build",
     "graphc.codegen", "graphc.codegen.evaluate", "graphc.codegen.llvm", "graphc.codegen.loop_ir",
     "graphc.codegen.program", "graphc.codegen.recipes", "graphc.codegen.recipes.contraction",
     "graphc.codegen.recipes.nest", "graphc.ops", "graphc.ops.kinds", "graphc.ops.nn",

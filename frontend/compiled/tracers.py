@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from frontend.functions.linalg import trace as matrix_trace
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.leaving import leaving
-from frontend.tracing.tracer import name_of, run_trace
+from frontend.tracing.tracer import labels_of, name_of, run_trace
 from graphc.ir.types import TensorType
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
+    from graphc.build.built_source import ObjectSource
     from graphc.debug.traced import ObjectRun, TracedCall, TracedObject, WayToRun
 
 
@@ -76,7 +77,7 @@ def trace_callable(obj: Any, input_types: list[TensorType]) -> TracedObject | No
         graph = error
     return TracedObject(
         graph, functools.partial(_calls, obj), functools.partial(_running, obj),
-        functools.partial(_sweep, obj),
+        functools.partial(_sweep, obj), functools.partial(_source, obj),
     )  # fmt: skip
 
 
@@ -102,6 +103,24 @@ def _running(obj: Any, arguments: Sequence[np.ndarray], way: WayToRun) -> Object
     options = obj.options if compiled else Options()
     function = obj.function if compiled else obj
     return object_run(function, tuple(_as_tensors(array) for array in arguments), options, way)
+
+
+def _source(
+    obj: Any, arguments: Sequence[np.ndarray], names: Sequence[Mapping[int, str]],
+    level: str | None, keep_grads: bool,
+) -> ObjectSource:  # fmt: skip
+    with IMPORTING:
+        from frontend.compiled.building import source_of
+
+    compiled = isinstance(obj, CompiledFunction)
+    function = obj.function if compiled else obj
+    options = obj.options if compiled else Options()
+    tensors = tuple(_as_tensors(array) for array in arguments)
+    if any(names):
+        labels = labels_of(function, tree.flatten((tensors, {}), []))
+        options = replace(options, dynamic=dict(zip(labels, names)))
+    options = replace(options, level=level or options.level)
+    return source_of(function, tensors, {}, options, keep_grads)
 
 
 def _sweep(obj: Any, sets: Sequence[Sequence[np.ndarray]], seconds: float) -> list[dict[str, Any]]:

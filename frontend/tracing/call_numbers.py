@@ -63,6 +63,11 @@ class CallNumbers:
             tensor._value = session.add_input(name, ComputedSource(), tensor).var
         return tensor
 
+    @property
+    def expressions(self) -> list[Any]:
+        """What the numbers are, in the order of their inputs."""
+        return [expression for expression, _ in self._made]
+
     def arrays(self, numbers: Mapping[str, Any]) -> list[np.ndarray] | None:
         """What native code gets for these sizes and numbers, by name: the bits that the number has
         where it stands in the code. None where Python raises an error in computing one, or gives

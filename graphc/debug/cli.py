@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from graphc.config import VERSION
+from graphc.debug.commands.building import add_build
 from graphc.debug.commands.comparing import add_compare
 from graphc.debug.commands.graphs import add_grad, add_opt, add_reduce
 from graphc.debug.commands.looking import add_cache, add_diff, add_dump, add_ledger
@@ -26,7 +27,7 @@ USAGE_ERROR, INTERRUPTED = 2, 130
 
 COMMANDS = (
     add_dump, add_run, add_grad, add_opt, add_profile, add_verify, add_report, add_compare,
-    add_ledger, add_diff, add_reduce, add_cache,
+    add_ledger, add_diff, add_reduce, add_cache, add_build,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:
+    from graphc.build.built_source import ObjectSource
     from graphc.runtime.executable import Executable
 
 Array = np.ndarray[Any, Any]
@@ -108,13 +109,18 @@ class TracedObject:
     object makes on these arguments: one, or a forward and a backward. Level and threads are those
     of the object where they are None. `running(arguments, way)` runs it on these arguments,
     `sweep(arguments, seconds)` on one set of them after the other, as far as sizes are left open;
-    None where the tracer knows no way to. Where it could not be traced there is an error in place
-    of the graph, which `traced()` raises."""
+    `source(arguments, names, level, keep_grads)` is what `graphc build` takes, with `names` of open
+    sizes by axis for each argument; None where the tracer knows no way to. Where it could not be
+    traced there is an error in place of the graph, which `traced()` raises."""
 
     graph: Graph | Exception
     calls: Callable[[Sequence[Array], str | None, int | None], list[TracedCall]]
     running: Callable[[Sequence[Array], WayToRun], ObjectRun] | None = None
     sweep: Callable[[Sequence[Sequence[Array]], float], list[dict[str, Any]]] | None = None
+    source: (
+        Callable[[Sequence[Array], Sequence[Mapping[int, str]], str | None, bool], ObjectSource]
+        | None
+    ) = None
 
     def traced(self) -> Graph:
         """The graph. Raises what tracing raised."""

@@ -70,6 +70,13 @@ def kernel_symbol(kernel: Kernel, target: Target) -> str:
     return _symbol(kernel_facts(kernel, target))
 
 
+def kernel_texts(kernel: Kernel, target: Target) -> tuple[str, list[str]]:
+    """The symbol of the kernel's function, and the LLVM IR of its modules, which define it."""
+    modules = _modules(kernel, ANY_NAME, target)
+    symbol = _symbol(_facts(modules, target))
+    return symbol, [_NAMES.sub(f"@{symbol}", text) for text in modules]
+
+
 def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
     return emit_modules(
         kernel, name, target.triple, target.half_instructions, target.permuted_lanes

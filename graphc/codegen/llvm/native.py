@@ -48,6 +48,27 @@ def compile_text(
     return code
 
 
+def emit_linked(texts: Sequence[str], target: Target, exported: Sequence[str]) -> bytes:
+    """One object of several modules, the functions of which may call each other. Only `exported`
+    are seen from outside. Raises LoweringError where a text is malformed."""
+    with IMPORTING:
+        from llvmlite import binding
+
+    with LOCK:
+        machine = machine_of(target)
+        module, *others = (_module(text, machine, {}) for text in texts)
+        try:
+            for other in others:
+                module.link_in(other)
+        except RuntimeError as error:
+            raise LoweringError(f"modules that do not go together: {error}") from error
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration and value.name not in exported:
+                value.linkage = binding.Linkage.internal
+        code: bytes = machine.emit_object(module)
+    return code
+
+
 def assembly_of(text: str, target: Target, level: int = CODEGEN_LEVEL) -> str:
     """The assembly of what `compile_text` makes."""
     with LOCK:

@@ -22,7 +22,8 @@ from graphc.codegen.llvm.native import DRIVER_LEVEL
 from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.native_kernel import NativeKernel, own_sizes
-from graphc.codegen.program.size_table import SizeProgram, function_of_sizes, rounded_up
+from graphc.codegen.program.size_expressions import WholeUnits, python_text
+from graphc.codegen.program.size_table import SizeProgram, function_of_sizes
 from graphc.codegen.target import Target
 from graphc.ir.instances import substitute
 from graphc.schedule.plan import Launch, Plan
@@ -50,8 +51,8 @@ def table_of(plan: Plan, launch: Launch, kernel: NativeKernel) -> SizeProgram:
     own = own_sizes(launch)
     scratch = substitute(kernel.scratch_bytes, own)
     numbers = [substitute(kernel.extent, own), *(own[name] for name in kernel.sizes)]
-    entries = ["0", rounded_up(str(scratch), PADDING), "0", *map(str, numbers)]
-    return function_of_sizes(tuple(name for name, _ in plan.example), entries)
+    entries = map(python_text, (0, WholeUnits(scratch, PADDING), 0, *numbers))
+    return function_of_sizes(tuple(name for name, _ in plan.example), [*entries])
 
 
 def with_kernel(table: Sequence[int], address: int) -> tuple[int, ...]:

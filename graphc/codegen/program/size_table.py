@@ -3,7 +3,8 @@
 In: a plan of sizes known only at run time, and the numbers its driver asks for while it is written:
 extents, starts of buffers in the arena, sizes of kernels.
 Out: the text of a function from the sizes to the table, which is compiled once and run when a size
-is first seen. Numbers that depend on no size are written into the driver.
+is first seen, and the expressions it is made of, which an object has as LLVM IR. Numbers that
+depend on no size are written into the driver.
 
 The table begins with the bytes of the arena, and of the scratch of each thread. At its end stand
 the decisions of a schedule over threads, which the function does not give.
@@ -16,6 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from graphc.codegen.program.barrier import PADDING
+from graphc.codegen.program.size_expressions import (
+    GreatestSize,
+    NamedSize,
+    SizeExpression,
+    SizeSum,
+    WholeUnits,
+    python_text,
+)
 from graphc.ir.dims import Extent
 from graphc.ir.extent_text import as_python
 from graphc.schedule.arena import ALIGNMENT
@@ -54,26 +63,21 @@ def function_of_sizes(
     return SizeProgram(names, f"def table({', '.join(names)}):\n{body}\n")
 
 
-def rounded_up(text: str, unit: int) -> str:
-    """The text of a number of bytes, rounded up to whole units."""
-    return f"-(-({text}) // {unit}) * {unit}"
-
-
 class SizeTable:
     """Collects what a driver asks for. `operand` and `start_of` give the text that stands for a
     number in the driver: itself, or the value loaded from the table."""
 
     def __init__(self, plan: Plan, scratch: Sequence[Extent]):
         self._names = tuple(name for name, _ in plan.example)
-        self._lines: list[str] = []  # of the function
-        self._entries: list[str] = []
+        self.lines: list[tuple[str, SizeExpression]] = []  # names, and what they stand for
+        self.entries: list[SizeExpression] = []
         self._runs: dict[tuple[str, ...], int] = {}  # where entries that are read together begin
-        self._starts: dict[int, dict[int, str]] = {}  # by plan, by slot
-        self._arenas: dict[int, str] = {}  # by plan
+        self._starts: dict[int, dict[int, SizeExpression]] = {}  # by plan, by slot
+        self._arenas: dict[int, SizeExpression] = {}  # by plan
         self._decisions = 0
         if self._names:
-            needs = f"max({', '.join(map(str, (0, 0, *scratch)))})"
-            self._entry(self._place(plan), rounded_up(needs, PADDING))
+            needs = GreatestSize((0, *scratch))
+            self._entry(self._place(plan), WholeUnits(needs, PADDING))
 
     @property
     def is_used(self) -> bool:
@@ -83,16 +87,17 @@ class SizeTable:
         """The function for all that was asked for; None where there are no sizes."""
         if not self._names:
             return None
-        return function_of_sizes(self._names, self._entries, self._lines)
+        lines = [f"{name} = {python_text(value)}" for name, value in self.lines]
+        return function_of_sizes(self._names, [*map(python_text, self.entries)], lines)
 
     def loads(self) -> list[str]:
         """The driver's lines that load all entries from `%sizes`."""
         lines = []
-        for i in range(len(self._entries)):
+        for i in range(len(self.entries)):
             lines.append(f"  %size{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
             lines.append(f"  %size{i} = load i64, ptr %size{i}.at")
         for i in range(self._decisions):
-            place = len(self._entries) + i
+            place = len(self.entries) + i
             lines.append(f"  %decision{i}.at = getelementptr i64, ptr %sizes, i64 {place}")
             lines.append(f"  %decision{i} = load i64, ptr %decision{i}.at")
         return lines
@@ -105,7 +110,7 @@ class SizeTable:
 
     def operand(self, extent: Extent) -> str:
         """What stands for an extent in the driver."""
-        return str(extent) if isinstance(extent, int) else f"%size{self._entry(str(extent))}"
+        return str(extent) if isinstance(extent, int) else f"%size{self._entry(extent)}"
 
     def start_of(self, plan: Plan, buffer: PlanBuffer) -> str:
         """What stands for the offset of a buffer in its plan's arena."""
@@ -114,7 +119,7 @@ class SizeTable:
         owner = buffer if buffer.within is None else plan.buffers[buffer.within]
         start = self._starts[id(plan)][owner.slot]
         if buffer.within is not None:
-            start = f"{start} + {buffer.offset}"
+            start = SizeSum((start, buffer.offset))
         return f"%size{self._entry(start)}"
 
     def arena_bytes(self) -> str:
@@ -127,17 +132,18 @@ class SizeTable:
 
     def consecutive(self, extents: Sequence[Extent]) -> int:
         """The first of entries that hold these one after the other."""
-        return self._entry(*map(str, extents))
+        return self._entry(*extents)
 
-    def _entry(self, *texts: str) -> int:
+    def _entry(self, *expressions: SizeExpression) -> int:
+        texts = tuple(map(python_text, expressions))  # extents are told apart by no example
         if texts not in self._runs:
-            self._runs[texts] = len(self._entries)
-            self._entries += texts
+            self._runs[texts] = len(self.entries)
+            self.entries += expressions
         return self._runs[texts]
 
-    def _place(self, plan: Plan) -> str:
-        """Lines that lay out the arena of a plan and of those inside; the variable of its size."""
-        memory: dict[int, list[str]] = {}
+    def _place(self, plan: Plan) -> SizeExpression:
+        """Lines that lay out the arena of a plan and of those inside; its size."""
+        memory: dict[int, list[SizeExpression]] = {}
         for step in plan.steps:
             if isinstance(step, Loop | Branch):
                 sizes = [self._place(inner) for inner in step.plans]
@@ -145,18 +151,16 @@ class SizeTable:
                     memory[step.memory] = sizes
         number = len(self._arenas)
         starts = self._starts[id(plan)] = {}
-        reached = "0"
+        reached: SizeExpression = 0
         for slot, members in slots_of(plan).items():
             if slot < 0:
                 continue
             starts[slot] = reached
-            sizes = [s for i in members for s in memory.get(i, [str(plan.buffers[i].type.nbytes)])]
-            numbers = [int(size) for size in sizes if size.isdecimal()]
-            texts = dict.fromkeys(size for size in sizes if not size.isdecimal())
-            least = str(max([ALIGNMENT, *numbers]))
-            longest = f"max({', '.join([least, *texts])})" if texts else least
+            sizes = [s for i in members for s in memory.get(i, [plan.buffers[i].type.nbytes])]
+            least = max([ALIGNMENT, *(size for size in sizes if isinstance(size, int))])
+            longest = GreatestSize((least, *(s for s in sizes if not isinstance(s, int))))
             name = f"__arena{number}_{len(starts)}"
-            self._lines.append(f"{name} = {reached} + -(-{longest} // {ALIGNMENT}) * {ALIGNMENT}")
-            reached = name
+            self.lines.append((name, SizeSum((reached, WholeUnits(longest, ALIGNMENT)))))
+            reached = NamedSize(name)
         self._arenas[id(plan)] = reached
         return reached

@@ -1,0 +1,193 @@
+"""Writes what is built into a folder.
+
+in : a source, a target and a kind
+out: NAME.h, NAME.safetensors, and NAME.o, with main.c and main.data, which prove the bits; or
+     libNAME.so and NAME.py; or a wheel
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphc.build.built_source import ObjectSource
+from graphc.build.header import header_text
+from graphc.build.identifiers import TAKEN, identifier
+from graphc.build.object_file import BuiltPrograms, object_code, programs_of
+from graphc.build.proof import CALLS, data_of, main_text, proven
+from graphc.build.shared_library import (
+    LEVELS,
+    check_module_name,
+    flags_of,
+    linked,
+    linker_of,
+    python_module,
+    wheel,
+)
+from graphc.build.state_layout import FILE_TYPES, StateLayout, bytes_of, layout_of
+from graphc.codegen.target import Target, named
+from graphc.errors import ArgumentError
+
+KINDS = ("object", "shared", "wheel")
+FROM_OUTSIDE = frozenset(("fma", "fmaf", "fmod", "fmodf", "pow", "sched_yield"))
+"""All that an object may need: functions of the C library's mathematics, the last one where threads
+wait for each other."""
+MOST_THREADS = 1024
+EMBEDDED = 1 << 20
+"""Bytes of state up to which the object has its initial values."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFiles:
+    """What was written: paths, the programs in the object, and what it refuses."""
+
+    folder: Path
+    name: str
+    files: tuple[Path, ...]
+    programs: int
+    refused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{path.name} {path.stat().st_size:,}" for path in self.files)
+        count = f"{self.programs} program{'' if self.programs == 1 else 's'}"
+        lines = [f"{self.folder}: {sizes} bytes; {count}"]
+        return "\n".join([*lines, *(f"refused: {text}" for text in self.refused)])
+
+
+def build(
+    source: ObjectSource, folder: str | os.PathLike[str], *, target: str | None = None,
+    kind: str = "object", name: str | None = None, calls: int = CALLS, threads: int = 1,
+) -> BuiltFiles:  # fmt: skip
+    """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
+    for the host) into a folder, which is made where there is none. `kind`: "object", or, linked by
+    a C compiler, "shared" with a Python module, "wheel" with a library for each level of x86-64
+    where no other target is named. `calls`: of the proof. `threads`: of an
+    object, which the caller may bring. Raises ArgumentError for an unknown kind,
+    a missing linker, a name that is no C identifier or that Python has, or a folder that cannot be
+    written, TargetError for an unknown target, LoweringError for what Python computes. Nothing is
+    written then."""
+    check_kind(kind)
+    _check_threads(threads, kind)
+    if name is not None and (name in TAKEN | FROM_OUTSIDE or identifier(name) != name):
+        raise ArgumentError(f"{name!r} is no name of a C function")
+    chosen = named(target or "host")
+    name = name or _name_of(source.name)
+    if kind != "object":
+        check_module_name(name)
+        linker_of(chosen)  # a missing one is told before anything is compiled
+    contents, built = _contents(name, source, chosen, kind, calls, threads)
+    files = _written(Path(folder), contents)
+    return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
+
+
+def check_kind(kind: str) -> None:
+    """Raise ArgumentError for a kind that is not built."""
+    if kind not in KINDS:
+        raise ArgumentError(f"kind {kind!r} is not built yet", hint=f"one of {', '.join(KINDS)}")
+
+
+def _check_threads(threads: int, kind: str) -> None:
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise ArgumentError(f"threads are from 1 to {MOST_THREADS}, not {threads!r}")
+    if threads > 1 and kind != "object":
+        raise ArgumentError(f"a {kind} runs on one thread", hint="threads are of the kind object")
+
+
+def _name_of(name: str) -> str:
+    plain = identifier(name)
+    return f"{plain}_1" if plain in TAKEN | FROM_OUTSIDE else plain
+
+
+def _contents(
+    name: str, source: ObjectSource, target: Target, kind: str, calls: int, threads: int
+) -> tuple[dict[str, bytes], BuiltPrograms]:
+    """All files by name, and the programs."""
+    if kind == "wheel":
+        return _wheel_contents(name, source, target)
+    built = programs_of(source, target, threads)
+    layout = layout_of(source.state())
+    embeds = layout.nbytes <= EMBEDDED
+    code = object_code(name, source, built, layout, target, embeds)
+    contents = {
+        f"{name}.h": header_text(name, source, built, layout, target, embeds).encode(),
+        f"{name}.safetensors": state_file(layout),
+    }
+    if kind == "shared":
+        library = (f"lib{name}.so", flags_of(target))
+        module = python_module(name, source, built, layout, [library])
+        contents |= {library[0]: linked(code, name, target), f"{name}.py": module.encode()}
+        return contents, built
+    proof = proven(source, built, calls)
+    contents |= {
+        f"{name}.o": code,
+        "main.c": main_text(name, source, built, layout, proof, embeds).encode(),
+        "main.data": data_of(proof, layout),
+    }
+    return contents, built
+
+
+def _wheel_contents(
+    name: str, source: ObjectSource, target: Target
+) -> tuple[dict[str, bytes], BuiltPrograms]:
+    """A wheel with a library for each level of the processor, or for the target that is named."""
+    machine = target.triple.partition("-")[0]
+    is_any = target.name == "host" and machine == "x86_64"
+    targets = [named(level) for level in LEVELS] if is_any else [target]
+    every = [programs_of(source, each) for each in targets]
+    layout = layout_of(source.state())
+    files = {f"{name}.safetensors": state_file(layout)}
+    libraries = []
+    for each, built in zip(targets, every):
+        file = f"lib{name}_{identifier(each.name)}.so"
+        code = object_code(name, source, built, layout, each, embeds=False)
+        files[file] = linked(code, name, each)
+        libraries.append((file, flags_of(each)))
+    module = python_module(name, source, every[0], layout, libraries)
+    files["__init__.py"] = module.encode()
+    file, content = wheel(name, files, machine)
+    return {file: content}, every[0]
+
+
+def state_file(layout: StateLayout) -> bytes:
+    """The state as the bytes of a safetensors file: how long the header is, the header, and the
+    arrays' bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "graphc"}}
+    content = bytearray()
+    for member in layout.members:
+        if member.field.is_saved:
+            begin = len(content)
+            content += bytes_of(member.field.array)
+            header[member.field.key] = {
+                "dtype": FILE_TYPES[member.type.dtype], "shape": list(member.type.shape),
+                "data_offsets": [begin, len(content)],
+            }  # fmt: skip
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + bytes(content)
+
+
+def _written(folder: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:
+    """Files with these contents, each of which appears whole."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporaries: list[tuple[str, Path]] = []
+        try:
+            for name, content in contents.items():
+                handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+                temporaries.append((temporary, folder / name))
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.chmod(temporary, 0o644)
+            for temporary, path in temporaries:
+                os.replace(temporary, path)
+        except BaseException:
+            for temporary, _ in temporaries:
+                Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ArgumentError(f"{folder} cannot be written: {error}") from error
+    return tuple(path for _, path in temporaries)

@@ -1,0 +1,156 @@
+"""The Python side of a shared library: the state as NumPy arrays, and the function on arrays.
+
+This module is a template: `python_module` writes its text with the tables of a library in place of
+those between the two lines of dashes. What it writes needs NumPy and the library beside it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# -- tables ----------------------------------------------------------------------------------------
+NAME = "built"
+LIBRARIES: tuple[tuple[str, tuple[str, ...]], ...] = (("built.so", ()),)
+"""Files, and what the processor has to have for each, as /proc/cpuinfo calls it: the first that it
+has all of is taken."""
+INITIAL = "built.safetensors"
+LAYOUT, STATE_BYTES = 0, 64
+FIELDS: dict[str, tuple[str, str, str, tuple[int, ...], int, bool]] = {}
+"""By attribute: the key in files, dtype there and here, shape, first byte, whether it is saved."""
+SIZES: tuple[tuple[str, tuple[int, int] | None], ...] = ()
+"""Sizes, and which argument and axis tells each; None for a number that is a keyword."""
+FLOATS: tuple[str, ...] = ()
+ARGUMENTS: tuple[tuple[str, str, Callable[..., tuple[int, ...]] | None, bool], ...] = ()
+"""Name, dtype, shape by sizes, and whether it is written."""
+RESULTS: tuple[tuple[str, Callable[..., tuple[int, ...]]], ...] = ()
+# -- end of tables ---------------------------------------------------------------------------------
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class State:
+    """All that lasts from call to call, each field an array over the state's memory: written where
+    it is assigned to, `state.lr[...] = 1e-4`. `file`: the path or the bytes of a safetensors file;
+    without it the values are those it was built with. Raises ValueError for a file that does not
+    fit."""
+
+    def __init__(self, file: str | os.PathLike[str] | bytes | None = None):
+        content = file
+        if not isinstance(content, bytes):
+            content = pathlib.Path(HERE / INITIAL if file is None else file).read_bytes()  # type: ignore[arg-type]
+        block = np.zeros(STATE_BYTES + 64, np.uint8)
+        first = -block.ctypes.data % 64
+        self.memory = block[first : first + STATE_BYTES]
+        status = _function("_init")(
+            ctypes.c_void_p(self.memory.ctypes.data), content, ctypes.c_int64(len(content)),
+            ctypes.c_int64(LAYOUT),
+        )  # fmt: skip
+        if status:
+            raise ValueError(_text(status, None))
+        for name, (_, _, dtype, shape, offset, _) in FIELDS.items():
+            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            setattr(self, name, self.memory[offset : offset + count].view(dtype).reshape(shape))
+
+    def to_bytes(self) -> bytes:
+        """The state as the bytes of a safetensors file."""
+        header: dict[str, Any] = {}
+        content = b""
+        for name, (key, kind, _, shape, _, saved) in FIELDS.items():
+            if saved:
+                begin, content = len(content), content + getattr(self, name).tobytes()
+                places = [begin, len(content)]
+                header[key] = {"dtype": kind, "shape": list(shape), "data_offsets": places}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text + content
+
+    def copy(self) -> State:
+        """Another state with these values."""
+        other = State(self.to_bytes())
+        other.memory[...] = self.memory
+        return other
+
+
+def run(state: State, *arrays: Any, **numbers: Any) -> Any:
+    """One call: the result, or a tuple of several. Arguments are arrays in order; those it writes
+    must be contiguous. Raises TypeError for other arrays, ValueError for values and sizes that the
+    function refuses; then nothing was written."""
+    if len(arrays) != len(ARGUMENTS):
+        raise TypeError(f"{NAME} takes {len(ARGUMENTS)} arrays, not {len(arrays)}")
+    values = [_array(array, *row) for array, row in zip(arrays, ARGUMENTS)]
+    sizes = [_size(name, place, values, numbers) for name, place in SIZES]
+    named = [float(numbers.pop(name)) for name in FLOATS]
+    if numbers:
+        raise TypeError(f"{NAME} takes no {', '.join(numbers)}")
+    for value, (label, _, shape, _) in zip(values, ARGUMENTS):
+        if shape is not None and value.shape != shape(*sizes):
+            raise TypeError(f"{label} is of shape {value.shape}, not {shape(*sizes)}")
+    given = [*map(ctypes.c_int64, sizes), *map(ctypes.c_double, named)]
+    count = max(_function("_work_bytes")(*given), 16)
+    work = np.empty(count, np.uint8)
+    results = [np.empty(_at_least_0(shape(*sizes)), dtype) for dtype, shape in RESULTS]
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*values, *results, work)]
+    status = _function("")(ctypes.c_void_p(state.memory.ctypes.data), *given, *pointers)
+    if status:
+        raise ValueError(_text(status, work))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _at_least_0(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(extent, 0) for extent in shape)
+
+
+def _array(array: Any, label: str, dtype: str, shape: Any, is_written: bool) -> Any:
+    if is_written and not (isinstance(array, np.ndarray) and array.flags.carray):
+        raise TypeError(f"{label} is written: it has to be a contiguous array")
+    value = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
+    if shape is not None and value.dtype != np.dtype(dtype):
+        raise TypeError(f"{label} is of {value.dtype}, not of {np.dtype(dtype)}")
+    return value
+
+
+def _size(name: str, place: tuple[int, int] | None, values: Any, numbers: Any) -> int:
+    if place is None:
+        return int(numbers.pop(name))
+    argument, axis = place
+    if values[argument].ndim <= axis:
+        raise TypeError(f"{ARGUMENTS[argument][0]} has no axis {axis}")
+    return int(values[argument].shape[axis])
+
+
+def _text(status: int, work: Any) -> str:
+    buffer = ctypes.create_string_buffer(1000)
+    place = None if work is None else ctypes.c_void_p(work.ctypes.data)
+    _function("_error")(ctypes.c_int64(status), place, buffer, ctypes.c_int64(1000))
+    return buffer.value.decode("utf-8", "replace")
+
+
+_LOADED: dict[str, Any] = {}
+
+
+def _function(part: str) -> Any:
+    if not _LOADED:
+        library = ctypes.CDLL(str(HERE / _library()))
+        for each in ("", "_init", "_work_bytes", "_error"):
+            function = getattr(library, NAME + each)
+            function.restype = ctypes.c_int64
+            _LOADED[each] = function
+    return _LOADED[part]
+
+
+def _library() -> str:
+    """The file for this processor. Raises OSError where there is none."""
+    if not any(needs for _, needs in LIBRARIES):
+        return LIBRARIES[0][0]
+    has = set(pathlib.Path("/proc/cpuinfo").read_text().split())
+    for file, needs in LIBRARIES:
+        if has.issuperset(needs):
+            return file
+    raise OSError(f"{NAME} was not built for this processor")

@@ -1,0 +1,195 @@
+"""A source → one object file for a target: its programs planned and lowered, one LLVM module.
+
+Sizes that no guard of a program allows get a program of their own; all share their kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.build.built_source import (
+    ObjectSource,
+    OfArgument,
+    OfResult,
+    OfState,
+    Opening,
+    SourceGraph,
+)
+from graphc.build.entry_points import EntryPoints
+from graphc.build.error_texts import ErrorTexts
+from graphc.build.state_layout import StateLayout
+from graphc.codegen.llvm.native import emit_linked
+from graphc.codegen.program.barrier import barrier_text
+from graphc.codegen.program.standalone import StandaloneProgram, standalone
+from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.target import Target
+from graphc.errors import GraphError
+from graphc.ir.dims import dim
+from graphc.ir.size_guards import SizeGuard
+from graphc.ir.symbols import symbols_of
+from graphc.ir.types import TensorType
+from graphc.schedule.build import plan_graph
+
+PROGRAMS = 8
+"""Programs that one object has at most."""
+LEASTS = (0, 1, 2)
+"""From which size on a program is tried: code that broadcasts tells 1 from others, and 0 may not
+divide."""
+PROBED = (0, 1, 2, 3, 5, 8, 17, 64, 1000, 100_000)
+"""Sizes for which a program is sought: one that none of those there are serves gets its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProgram:
+    """A graph of the source and what is made of it, which serves sizes that hold the guards."""
+
+    source: SourceGraph
+    native: StandaloneProgram
+    guards: tuple[SizeGuard, ...]
+
+    def serves(self, sizes: Mapping[str, Any]) -> bool:
+        """Whether it is right at these sizes and numbers."""
+        return all(guard.holds(sizes) for guard in self.guards)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPrograms:
+    """The programs of one object, the first that serves a call runs. `refused`: sizes that have
+    none, and why."""
+
+    programs: tuple[BuiltProgram, ...]
+    refused: tuple[str, ...]
+    threads: int = 1
+    """As many as the caller may bring."""
+
+    def serving(self, sizes: Mapping[str, Any]) -> BuiltProgram | None:
+        """What runs at these sizes."""
+        return next((each for each in self.programs if each.serves(sizes)), None)
+
+    @property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        first = self.programs[0].source
+        places = zip(first.outputs, first.graph.output_types)
+        return tuple(type for place, type in places if isinstance(place, OfResult))
+
+    @property
+    def argument_types(self) -> dict[int, TensorType]:
+        """Those of the arguments that are read, by number."""
+        types: dict[int, TensorType] = {}
+        for program in self.programs:
+            for place, type in zip(program.source.inputs, program.source.graph.input_types):
+                if isinstance(place, OfArgument):
+                    types.setdefault(place.position, type)
+        return types
+
+    @property
+    def updated(self) -> tuple[frozenset[int], bool]:
+        """The arguments that are written, and whether the state is."""
+        arguments: set[int] = set()
+        state = False
+        for program in self.programs:
+            source = program.source
+            places = [source.inputs[target] for _, target in source.graph.aliases]
+            arguments |= {place.position for place in places if isinstance(place, OfArgument)}
+            state |= any(isinstance(place, OfState) for place in (*places, *source.outputs))
+        return frozenset(arguments), state
+
+
+def programs_of(source: ObjectSource, target: Target, threads: int = 1) -> BuiltPrograms:
+    """Programs for all sizes that are probed. Raises what tracing, planning and lowering raise, for
+    the example; for other sizes it is told."""
+    programs: list[BuiltProgram] = []
+    refused: list[str] = []
+    for sizes in _probes(source):
+        if any(each.serves(sizes) for each in programs) or len(programs) == PROGRAMS:
+            continue
+        try:
+            program = _served(source, sizes, target, threads)
+            _check_alike(programs, program)
+        except Exception as error:  # of the user's code too
+            if not programs:
+                raise
+            named = ", ".join(f"{symbol.name} {sizes[symbol.name]}" for symbol in source.sizes)
+            refused.append(f"{named}: {str(error).splitlines()[0]}")
+            continue
+        programs.append(program)
+    return BuiltPrograms(tuple(programs), tuple(refused), threads)
+
+
+def _probes(source: ObjectSource) -> Iterator[dict[str, Any]]:
+    """The example first; then each size by itself is another."""
+    yield dict(source.example)
+    for symbol in source.sizes:
+        for size in PROBED:
+            if size >= symbol.least and (symbol.most is None or size <= symbol.most):
+                yield {**source.example, symbol.name: size}
+
+
+def _served(
+    source: ObjectSource, sizes: Mapping[str, Any], target: Target, threads: int
+) -> BuiltProgram:
+    """A program that serves these sizes, and as many others as it can. What cannot be traced or
+    planned for all sizes may be from 1 or 2 on, or for a number alone."""
+    numbers = [sizes[symbol.name] for symbol in source.sizes]
+    leasts = [least for least in LEASTS if least <= min(numbers, default=0)] or [0]
+    own = frozenset(s.name for s in source.sizes if sizes[s.name] != source.example[s.name])
+    openings = [Opening(sizes, least) for least in leasts]
+    openings += [Opening(sizes, least, own) for least in LEASTS if own]
+    for opening in openings[:-1]:
+        try:
+            return _program(source, opening, target, threads)
+        except Exception:  # the last one tells
+            continue
+    return _program(source, openings[-1], target, threads)
+
+
+def _program(source: ObjectSource, opening: Opening, target: Target, threads: int) -> BuiltProgram:
+    traced = source.at(opening)
+    graph = traced.graph
+    example = {symbol.name: opening.example[symbol.name] for symbol in symbols_of(graph)}
+    preferred = preferred_layouts(target)
+    _, plan = plan_graph(graph, source.level, preferred=preferred, example=example)
+    own = [
+        SizeGuard(dim(s.name), "==", opening.example[s.name])
+        if s.name in opening.fixed
+        else SizeGuard(dim(s.name), ">=", opening.least)
+        for s in source.sizes
+        if s.name in opening.fixed or opening.least > s.least
+    ]
+    guards = tuple(dict.fromkeys((*own, *traced.guards, *plan.guards)))
+    return BuiltProgram(traced, standalone(plan, target, threads), guards)
+
+
+def _check_alike(programs: list[BuiltProgram], program: BuiltProgram) -> None:
+    """Raise GraphError where programs of one function would need other results."""
+    for other in programs[:1]:
+        one, two = (_results(each.source) for each in (other, program))
+        if one != two:
+            raise GraphError(f"at these sizes the results are {two}, not {one}")
+
+
+def _results(source: SourceGraph) -> list[tuple[str, int]]:
+    places = zip(source.outputs, source.graph.output_types)
+    return [(type.dtype.value, type.rank) for at, type in places if isinstance(at, OfResult)]
+
+
+def object_code(
+    name: str, source: ObjectSource, built: BuiltPrograms, layout: StateLayout, target: Target,
+    embeds: bool,
+) -> bytes:  # fmt: skip
+    """The object file; with `embeds` it has the initial values."""
+    entries = EntryPoints(name, source, built, layout, ErrorTexts(), embeds)
+    main = entries.module(target.triple)
+    kernels: dict[str, tuple[str, ...]] = {}
+    for program in built.programs:
+        kernels |= program.native.kernels
+    texts = [main]
+    for number, program in enumerate(built.programs):
+        texts.append(program.native.driver.replace("@driver(", f"@graphc.driver{number}(", 1))
+    if any(program.native.threads > 1 for program in built.programs):
+        texts.append(barrier_text(target.triple))
+    texts += [text for modules in kernels.values() for text in modules]
+    return emit_linked(texts, target, entries.exported)

@@ -1,0 +1,117 @@
+"""What a table of sizes is computed by: extents, and sums, maxima and whole units of them.
+
+One declaration, two forms: an expression of Python, for the process (size_table), and LLVM IR, for
+an object that runs without it (standalone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from graphc.ir.dims import Dim, Symbol, ordered_terms
+from graphc.ir.extent_text import as_python
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedSize:
+    """The value of a line ahead."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GreatestSize:
+    """The greatest of these."""
+
+    parts: tuple[SizeExpression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeSum:
+    """These added up."""
+
+    parts: tuple[SizeExpression, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeUnits:
+    """A number of bytes, rounded up to whole units."""
+
+    part: SizeExpression
+    unit: int
+
+
+SizeExpression = int | Dim | NamedSize | GreatestSize | SizeSum | WholeUnits
+Emit = Callable[[str], str]
+"""Takes an instruction of LLVM, gives the name of its value."""
+
+
+def python_text(expression: SizeExpression) -> str:
+    """The expression as Python writes it."""
+    match expression:
+        case NamedSize():
+            return expression.name
+        case GreatestSize():
+            texts = list(dict.fromkeys(map(python_text, expression.parts)))
+            return texts[0] if len(texts) == 1 else f"max({', '.join(texts)})"
+        case SizeSum():
+            return " + ".join(map(python_text, expression.parts))
+        case WholeUnits():
+            return f"-(-({python_text(expression.part)}) // {expression.unit}) * {expression.unit}"
+    return as_python(str(expression))
+
+
+def llvm_value(expression: SizeExpression, values: Mapping[str, str], emit: Emit) -> str:
+    """The i64 value of the expression, where names have these values. `emit` takes the instructions
+    ahead of it. Quotients are rounded down, as Python's."""
+    match expression:
+        case NamedSize():
+            return values[expression.name]
+        case GreatestSize():
+            value = llvm_value(expression.parts[0], values, emit)
+            for part in expression.parts[1:]:
+                other = llvm_value(part, values, emit)
+                above = emit(f"icmp sgt i64 {other}, {value}")
+                value = emit(f"select i1 {above}, i64 {other}, i64 {value}")
+            return value
+        case SizeSum():
+            value = llvm_value(expression.parts[0], values, emit)
+            for part in expression.parts[1:]:
+                value = emit(f"add i64 {value}, {llvm_value(part, values, emit)}")
+            return value
+        case WholeUnits():
+            return rounded_up(llvm_value(expression.part, values, emit), expression.unit, emit)
+        case Dim():
+            return _polynomial(expression, values, emit)
+        case int():
+            return str(expression)
+
+
+def rounded_up(value: str, unit: int, emit: Emit) -> str:
+    """A value that is not negative, rounded up to whole units."""
+    above = emit(f"add i64 {value}, {unit - 1}")
+    return emit(f"mul i64 {emit(f'udiv i64 {above}, {unit}')}, {unit}")
+
+
+def floor_quotient(dividend: str, divisor: str, emit: Emit) -> str:
+    """A quotient rounded down, of a divisor above 0."""
+    quotient = emit(f"sdiv i64 {dividend}, {divisor}")
+    rest = emit(f"srem i64 {dividend}, {divisor}")
+    below = emit(f"icmp slt i64 {rest}, 0")
+    return emit(f"add i64 {quotient}, {emit(f'sext i1 {below} to i64')}")
+
+
+def _polynomial(extent: Dim, values: Mapping[str, str], emit: Emit) -> str:
+    total = str(extent.constant)
+    for monomial, coefficient in ordered_terms(extent):
+        term = str(coefficient)
+        for factor in monomial:
+            if isinstance(factor, Symbol):
+                value = values[factor.name]
+            else:
+                dividend = llvm_value(factor.dividend, values, emit)
+                value = floor_quotient(dividend, llvm_value(factor.divisor, values, emit), emit)
+            term = emit(f"mul i64 {term}, {value}")
+        total = emit(f"add i64 {total}, {term}")
+    return total

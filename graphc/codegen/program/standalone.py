@@ -1,0 +1,104 @@
+"""Plan → LLVM IR that needs no process: its kernels and its driver, for a target that this machine
+need not run. Nothing is compiled or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphc.codegen.llvm.jit import kernel_texts
+from graphc.codegen.llvm.kernel import scratch_layout
+from graphc.codegen.llvm.loading import LoadedFunction
+from graphc.codegen.program.driver import Driver
+from graphc.codegen.program.link import scheduled_by_size
+from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant, scratch_stride
+from graphc.codegen.program.size_table import SizeTable
+from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.size_class import size_class, within
+from graphc.codegen.target import Target
+from graphc.errors import LoweringError
+from graphc.ir.dims import fixed
+from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
+from graphc.schedule.threads import Schedule, one_thread, spread, work_of
+
+_NOWHERE = LoadedFunction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneProgram:
+    """`kernels` are the modules of each kernel by its symbol. `driver` is a module that calls them;
+    its function takes what every driver takes (see `driver`), and where `sizes` is used a table of
+    them and, behind its entries, the `decisions` (schedule/open_schedule.py): those of the example,
+    which are right at any size. `scratch_bytes` of a thread: where no size is open."""
+
+    plan: Plan
+    kernels: Mapping[str, tuple[str, ...]]
+    driver: str
+    sizes: SizeTable
+    scratch_bytes: int
+    threads: int = 1
+    decisions: tuple[int, ...] = ()
+
+
+def standalone(plan: Plan, target: Target, threads: int = 1) -> StandaloneProgram:
+    """The program of a plan, which runs on one thread, or on as many of `threads` as pay in the
+    example. Raises LoweringError for what Python computes, with the user's line."""
+    known: dict[KernelSpec, NativeKernel] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    for step in all_steps(plan):
+        if isinstance(step, Launch):
+            if not step.kernel.has_loops:
+                raise _of_python(step)
+            _kernel(step.kernel, target, known, texts)
+    used = {step.kernel: known[step.kernel] for step in all_steps(plan) if isinstance(step, Launch)}
+    plan, chosen, decisions = _scheduled(plan, used, threads)
+    driver = Driver(plan, used, chosen)
+    text = driver.text(target.triple)
+    stride = scratch_stride(plan, used)
+    most = max(decisions, default=chosen.threads)
+    return StandaloneProgram(plan, texts, text, driver.sizes, stride, most, decisions)
+
+
+def _scheduled(
+    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int
+) -> tuple[Plan, Schedule, tuple[int, ...]]:
+    """The plan as it runs, what its driver is written for, and its decisions."""
+    alone = one_thread(plan, "one thread is asked for, or more do not pay")
+    if threads == 1:
+        return plan, alone, ()
+    if not plan.example:
+        numbers = {spec: fixed(kernel.extent) for spec, kernel in kernels.items()}
+        return *spread(plan, work_of(numbers), threads), ()
+    by_size, work = scheduled_by_size(plan, kernels, threads)
+    schedule, decisions = by_size.at(work.table(dict(plan.example)))
+    if schedule.threads == 1:
+        return plan, alone, ()
+    return plan, by_size.schedule, tuple(decisions)
+
+
+def _of_python(step: Launch) -> LoweringError:
+    op = step.kernel.body.nodes[-1].op
+    return LoweringError(
+        f"{op} is computed by Python, which an object runs without",
+        hint="compute it outside and hand it in",
+        location=step.location,
+    )
+
+
+def _kernel(
+    spec: KernelSpec, target: Target, known: dict[KernelSpec, NativeKernel],
+    texts: dict[str, tuple[str, ...]],
+) -> NativeKernel:  # fmt: skip
+    if spec in known:
+        return known[spec]
+    kernel = lower(spec, target)
+    symbol, modules = kernel_texts(kernel, target)
+    texts[symbol] = tuple(modules)
+    apart, variant = size_class(spec, target), None
+    if apart is not None:
+        variant = SizeVariant(apart, _kernel(within(spec, apart), target, known, texts))
+    sizes = tuple(size.name for size in kernel.dims)
+    known[spec] = NativeKernel(
+        symbol, _NOWHERE, kernel.extent, scratch_layout(kernel)[1], sizes, variant
+    )
+    return known[spec]

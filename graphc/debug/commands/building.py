@@ -1,0 +1,117 @@
+"""`graphc build`: what was compiled, as an object file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphc.debug.commands.arguments import REFERENCE, add_alias, program_of
+from graphc.debug.load import is_graph_file, loaded_object, read_graph
+from graphc.debug.terminal import show
+from graphc.debug.traced import DrawnInput, TracedObject
+from graphc.errors import ArgumentError
+from graphc.ir.nodes import Graph
+from graphc.passes.pipelines import LEVELS
+
+if TYPE_CHECKING:
+    from graphc.build.built_source import ObjectSource
+
+_NAMED = re.compile(r"([A-Za-z]\w*)\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInput:
+    """An input whose text names the sizes that stay open: `f32[batch=32,64]`. `names`: by axis."""
+
+    drawn: DrawnInput
+    names: Mapping[int, str]
+
+    @staticmethod
+    def parse(text: str) -> OpenInput:
+        """Raises ParseError as `DrawnInput.parse` does."""
+        extents = text.partition("[")[2].partition("]")[0].split(",")
+        matches = [(axis, _NAMED.match(extent.strip())) for axis, extent in enumerate(extents)]
+        names = {axis: match[1] for axis, match in matches if match is not None}
+        return OpenInput(DrawnInput.parse(_NAMED.sub("", text) if names else text), names)
+
+
+def add_build(commands: Any) -> None:
+    parser = commands.add_parser(
+        "build",
+        help="write a function as an object file with a C header, its state, and a proof",
+        description="Write what a function, module or graph computes as one object file with a C "
+        "header, its state as a safetensors file, and a C program that compares every bit with "
+        "this process.",
+    )
+    parser.add_argument(
+        "reference", metavar=REFERENCE,
+        help="what to build; or FILE.graph, the text of a graph. Arguments of the program itself "
+        "stand behind --",
+    )  # fmt: skip
+    add_alias(parser)
+    parser.add_argument(
+        "--input", metavar="TYPE", action="append", default=[], dest="inputs",
+        help="type of an input, once for each, in order: f32[32,64], i64[32]<10 (drawn from 0 to "
+        "9), or with sizes that stay open, f32[batch=32,64] (32 in examples)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where to")
+    parser.add_argument(
+        "--target", metavar="TARGET", default="host",
+        help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4 or aarch64",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kind", metavar="KIND", default="object",
+        help="object (the default); shared, a library with a Python module; or wheel",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threads", metavar="N", type=int, default=1,
+        help="as many as the caller may bring (1): NAME_part is then called by each",
+    )  # fmt: skip
+    parser.add_argument("--name", metavar="NAME", help="of the C function")
+    parser.add_argument(
+        "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
+    )
+    parser.add_argument(
+        "--keep-grads", action="store_true", help="the state has the gradients of a step, too"
+    )
+    parser.set_defaults(run=_run_build)
+
+
+def _run_build(arguments: argparse.Namespace) -> None:
+    from graphc.build.building import build, check_kind
+
+    check_kind(arguments.kind)
+    with _source(arguments) as source:
+        built = build(
+            source, arguments.output, target=arguments.target, kind=arguments.kind,
+            name=arguments.name, threads=arguments.threads,
+        )  # fmt: skip
+    show(str(built).splitlines())
+
+
+@contextlib.contextmanager
+def _source(arguments: argparse.Namespace) -> Iterator[ObjectSource]:
+    """What is named, for as long as its file stays imported."""
+    from graphc.build.built_source import source_of_graph
+
+    inputs = [OpenInput.parse(text) for text in arguments.inputs]
+    drawn, program = [each.drawn for each in inputs], program_of(arguments)
+    level = arguments.level
+    if is_graph_file(arguments.reference):
+        if inputs:
+            raise ArgumentError("a graph's text says what its inputs are", hint="leave out --input")
+        yield source_of_graph(read_graph(arguments.reference, program), level=level or "exact")
+        return
+    with loaded_object(arguments.reference, drawn, program) as (named, arrays):
+        if isinstance(named, Graph):
+            yield source_of_graph(named, arrays, level or "exact")
+            return
+        assert isinstance(named, TracedObject)
+        named.traced()  # raises what tracing raises
+        if named.source is None:
+            raise ArgumentError(f"the tracer of {arguments.reference} knows no way to build it")
+        yield named.source(arrays, [each.names for each in inputs], level, arguments.keep_grads)

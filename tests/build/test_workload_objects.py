@@ -1,0 +1,69 @@
+"""The fourteen workloads of the benchmarks, small, as objects of an open batch: seven calls have
+the bits of the compiled function."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend
+from frontend.compiled.building import source_of
+from frontend.tracing import tree
+from frontend.tracing.tracer import labels_of
+from tests.build.loaded import LoadedObject
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+try:
+    import workload_models  # noqa: F401
+    import workloads
+finally:
+    sys.path.remove(str(BENCHMARKS))
+
+NAMES = [workload.name for workload in workloads.WORKLOADS]
+SIZES = (2, 5, 1, 9, 16, 3, 4)
+
+
+def of_batch(name: str) -> tuple[Any, list[Any]]:
+    """The compiled function of a workload, its batch open, and its arguments."""
+    workload = workloads.BY_NAME[name]
+    plain: list[Any] = []
+
+    def keep(function: Any) -> Any:
+        plain.append(function)
+        return function
+
+    state = workloads.initial_state(workload, "small")
+    prepared = workloads.prepare(frontend, workload, state, size="small", compile=keep)
+    (function,) = plain
+    labels = labels_of(function, tree.flatten((tuple(prepared.batch), {}), []))
+    dynamic = {label: {0: "batch"} for label in labels}
+    return frontend.compile(function, threads=1, dynamic=dynamic), list(prepared.batch)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_have_the_bits_of_the_compiled_function(name: str, target: str) -> None:
+    function, batch = of_batch(name)
+    arrays = [np.array(tensor.numpy()) for tensor in batch]
+    trains = workloads.BY_NAME[name].trains
+    with frontend.set_grad_enabled(trains):
+        source = source_of(function.function, batch, {}, function.options, False)
+        loaded = LoadedObject(source, target)
+        assert [symbol.name for symbol in source.sizes] == ["batch"]
+        state = loaded.state(loaded.file)
+        for size in SIZES:
+            drawn = [np.resize(array, (size, *array.shape[1:])) for array in arrays]
+            expected = function(*map(frontend.tensor, drawn)).detach().numpy()
+            results, text = loaded.call(state, drawn, batch=size)
+            assert text == ""
+            assert results[0].tobytes() == expected.tobytes(), size
+    program = function.specializations[-1].program
+    sources = dict(zip(program.inputs.names, program.inputs.sources, strict=True))
+    for label, array in loaded.fields(state).items():
+        assert array.tobytes() == np.array(sources[label].array(())).tobytes(), label
