@@ -178,7 +178,9 @@ class Attributes(Reads):
 
     def _namespace(self, module: Any, paths: Iterable[Path], first: bool) -> None:
         """Attributes that are read of a Python module. Of one that is not followed, itself."""
-        if self._is_followed_module(module.__name__, vars(module).get("__file__") or ""):
+        if self._is_followed_module(
+            kinds.name_of_module(module), vars(module).get("__file__") or ""
+        ):
             if first:
                 self._objects.append(module)
                 self._read(module, self._loose)
@@ -187,7 +189,7 @@ class Attributes(Reads):
             return
         for path in sorted(p for p in paths if self.first(("path", id(module), p))):
             head, below = path[0], {path[1:]} - {()}
-            if package(module.__name__) in OURS:
+            if package(kinds.name_of_module(module)) in OURS:
                 getattr(module, head, None)  # some are imported when they are first asked for
             if head == ITSELF or not self.note(vars(module), head, f"{module.__name__}.{head}"):
                 self.kept.add((id(vars(module)), head))
@@ -345,7 +347,7 @@ class _Kind:
 def _followed_package(value: Any) -> str:
     """The module that a value is from, or its class; "" where it is Python's or ours."""
     if kinds.is_namespace(value):
-        name = value.__name__
+        name = kinds.name_of_module(value)
     elif isinstance(value, FunctionType):
         name = value.__module__ or ""
     else:
