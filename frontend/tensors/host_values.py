@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.tensors.memory_tracking import expose
-from frontend.tensors.state import tracing
+from frontend.tensors.state import STATE, tracing
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle
 from graphc.ir.size_guards import equal
@@ -55,8 +55,8 @@ class HostValues(Handle):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array itself, sharing memory. That of bfloat16 has the dtype of ml_dtypes (PyTorch
         raises TypeError). Raises RuntimeError for a tensor that requires gradients, unless
-        `force`."""
-        if self._requires_grad and not force:
+        `force` or under `no_grad`."""
+        if self._requires_grad and not force and STATE.grad_enabled:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

@@ -28,9 +28,7 @@ from frontend.futures import Future, collect_all, wait_all
 def test_what_is_not_here_says_what_to_use(name: str, instead: str) -> None:
     place: Any = torch
     for part in name.split(".")[:-1]:
-        place = getattr(place, part, None) or __import__(
-            f"{place.__name__}.{part}", fromlist=["x"]
-        )
+        place = getattr(place, part, None) or __import__(f"{place.__name__}.{part}", fromlist=["x"])
     absent = getattr(place, name.rpartition(".")[2])
     assert not isinstance(torch.ones(1), absent)
     with pytest.raises(NotImplementedError, match=instead):
@@ -168,3 +166,35 @@ def test_former_forms_of_numbers_and_tensors() -> None:
         assert x.clone().addcdiv_(3, a, b).tolist() == [3, 3, 3]
         assert torch.addcmul(x, 0.5, a, b).tolist() == [4, 4, 4]
     assert [part.tolist() for part in torch.arange(3).split(split_size=2)] == [[0, 1], [2]]
+
+
+def test_a_parameter_made_anew_from_the_attributes_of_another() -> None:
+    """As accelerate's `init_empty_weights` does."""
+    p = nn.Parameter(torch.ones(2))
+    attributes = p.__dict__
+    attributes["requires_grad"] = p.requires_grad
+    q = type(p)(p.to("meta"), **attributes)
+    assert q.is_meta and q.requires_grad and p.tolist() == [1, 1]
+    p.note = 3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'note'"):
+        type(p)(p.to("meta"), **p.__dict__)
+
+
+def test_a_class_that_is_a_tensor_behind_another_base() -> None:
+    """As MONAI's MetaTensor."""
+
+    class Described:
+        def __init__(self) -> None:
+            self.about: dict[str, int] = {}
+
+    class MetaTensor(Described, torch.Tensor):
+        @staticmethod
+        def __new__(cls, x: Any) -> Any:
+            return torch.as_tensor(x).as_subclass(cls)
+
+        def __init__(self, x: Any) -> None:
+            super().__init__()
+
+    x = MetaTensor(torch.ones(2, requires_grad=True))
+    assert type(x) is MetaTensor and x.about == {} and type(x + 1) is MetaTensor
+    (x * 2).sum().backward()
