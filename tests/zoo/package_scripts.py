@@ -1,8 +1,6 @@
 """Packages that build on PyTorch, each with what it is for as a short script. `z` is the bench of
 package_worker.py: it has PyTorch, numbers to work on, and shows results."""
 
-# ruff: noqa: PLC0415 (what a script imports may not be installed)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -89,7 +89,7 @@ def test_fetchers() -> None:
     assert fetch([0, 2]) == "ac"
     stream = _DatasetKind.create_fetcher(_DatasetKind.Iterable, "abcd", True, "".join, False)
     assert [stream.fetch([None] * 3), stream.fetch([None] * 3)] == ["abc", "d"]
-    with pytest.raises(StopIteration, match="^$"):
+    with pytest.raises(StopIteration, match=r"^$"):
         stream.fetch([None])
 
 
