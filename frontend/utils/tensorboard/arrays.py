@@ -8,6 +8,8 @@ import numpy as np
 
 from frontend.tensors.tensor import Tensor
 
+_IN_A_ROW = 8
+
 
 def array_of(value: Any) -> np.ndarray:
     """A tensor, an array, or a number as an array of at least one axis. Raises NotImplementedError
@@ -32,7 +34,7 @@ def number_of(value: Any) -> float:
 
 
 def image_of(value: Any, layout: str) -> np.ndarray:
-    """An image, or several side by side in a square, as [height, width, channels] of u8, of three
+    """An image, or several side by side, as [height, width, channels] of u8, of three
     channels or four. `layout` names the axes, of N, C, H and W: floats are from 0 to 1. Raises
     AssertionError where it does not fit."""
     array = array_of(value)
@@ -52,9 +54,9 @@ def image_of(value: Any, layout: str) -> np.ndarray:
 
 
 def _side_by_side(images: np.ndarray) -> np.ndarray:
-    """[count, height, width, channels] as one image, in rows as long as there are of them."""
+    """[count, height, width, channels] as one image, in rows of eight."""
     count, height, width, channels = images.shape
-    columns = int(np.ceil(np.sqrt(count)))
+    columns = min(count, _IN_A_ROW)
     rows = -(-count // columns)
     grid = np.zeros((rows * columns, height, width, channels), images.dtype)
     grid[:count] = images

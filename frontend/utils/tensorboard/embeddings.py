@@ -47,9 +47,11 @@ def write_embedding(
     if pictures is not None:
         from PIL import Image
 
-        columns = int(np.ceil(np.sqrt(len(pictures))))
-        blank = np.zeros((columns**2 - len(pictures), *pictures.shape[1:]), pictures.dtype)
-        sprite = image_of(np.concatenate([pictures, blank]), "NCHW")
+        side = int(np.ceil(np.sqrt(len(pictures))))
+        blank = np.zeros((side**2 - len(pictures), *pictures.shape[1:]), pictures.dtype)
+        each = [image_of(one, "CHW") for one in np.concatenate([pictures, blank])]
+        lines = [np.concatenate(each[at : at + side], 1) for at in range(0, side**2, side)]
+        sprite = np.concatenate(lines)
         Image.fromarray(sprite).save(folder / "sprite.png")
         info.sprite.image_path = str(within / "sprite.png")
         info.sprite.single_image_dim.extend([pictures.shape[3], pictures.shape[2]])

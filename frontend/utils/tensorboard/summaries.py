@@ -36,8 +36,8 @@ def plugin(name: str, content: bytes = b"") -> Any:
 
 
 def scalar(tag: str, number: float, new_style: bool, double: bool) -> Any:
-    """A number, as the plugin of today takes it where it is `new_style` or `double`."""
-    if not (new_style or double):
+    """A number; as the plugin of today takes it where it is `new_style`, of f64 if `double`."""
+    if not new_style:
         return summary(tag, simple_value=number)
     kind = np.float64 if double else np.float32
     return summary(tag, plugin("scalars"), tensor=make_tensor_proto(kind(number)))
@@ -234,7 +234,7 @@ def mesh(tag: str, parts: dict[str, np.ndarray | None], config: dict[str, Any] |
             tag, "", kinds[name], bits, list(array.shape), json_config=json.dumps(config or {})
         )
         called = metadata.get_instance_name(tag, kinds[name])
-        proto = make_tensor_proto(array)
+        proto = make_tensor_proto(array.astype(np.float32))
         values.append(Summary.Value(tag=called, tensor=proto, metadata=described))
     return Summary(value=values)
 
