@@ -127,7 +127,7 @@ def __getattr__(name: str) -> Any:
     if name == "Future":  # needs threads
         return import_module("frontend.futures").Future
     if name == "_functorch":
-        return import_module("frontend.func.levels")
+        return import_module("frontend._C._functorch")
     raise AttributeError(f"module 'frontend._C' has no attribute {name!r}")
 
 
