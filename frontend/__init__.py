@@ -15,6 +15,7 @@ how a script gets here. The folders, each built on those behind it: what else Py
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from frontend import autograd, nn, optim, utils
@@ -50,10 +51,16 @@ globals().update(_declarations.namespace("torch"), **_methods.in_place_functions
 
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
-    "DisableTorchFunction": "frontend._C",
-    "DisableTorchFunctionSubclass": "frontend._C",
-    "PyTorchFileReader": "frontend._C",
+    **dict.fromkeys(
+        ("DeviceObjType", "DisableTorchFunction", "DisableTorchFunctionSubclass", "Event",
+         "PyTorchFileReader", "PyTorchFileWriter", "Stream", "SymBool", "SymFloat", "SymInt",
+         "TensorType"),
+        "frontend._C",
+    ),
+    "Future": "frontend.futures",
+    "GradScaler": "frontend.amp.grad_scaler",
     "ScriptModule": "frontend.jit",
+    "ScriptFunction": "frontend.jit",
     **dict.fromkeys(
         ("BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "DoubleStorage",
          "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
@@ -91,16 +98,19 @@ _LAZY = {
 _DECLARED = {name: module for module, kinds in _LATE.items() for name in kinds["torch"].split()}
 
 _MODULES = (
-    "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_tensor", "_utils",
-    "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked",
-    "mps", "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "quantization",
-    "random", "return_types", "safetensors", "serialization", "signal", "sparse", "special",
-    "storage", "testing", "types", "version", "vision", "xpu",
+    "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_subclasses", "_tensor",
+    "_tensor_str", "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
+    "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx",
+    "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "onnx",
+    "ops", "overrides", "profiler", "quantization", "quasirandom", "random", "return_types",
+    "safetensors", "serialization", "signal", "sparse", "special", "storage", "testing",
+    "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name == "torch":
+        return sys.modules[__spec__.name]
     if name in _MODULES:
         return import_module(f"frontend.{name}")
     if name.startswith("_foreach_"):

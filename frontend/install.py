@@ -2,12 +2,13 @@
 
 Every `torch.x` is then the very module `frontend.x`, loaded once, so classes stay identical
 whichever name they are imported by; `torchvision` is `frontend.vision` where no other is installed.
+`importlib.metadata` is told the same versions as scripts are.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -33,10 +34,21 @@ class _SameModule(Loader):
 
 
 class _Aliases(MetaPathFinder):
-    """Finds modules of `names` (alias to target package)."""
+    """Finds modules of `names` (alias to target package), and says of what `importlib.metadata`
+    asks that it is installed."""
 
     def __init__(self, names: dict[str, str]):
         self.names = names
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """That of the package that is stood in for, with the version it has as `__version__`
+        (2.13.0+graphc); nothing where `context` names another."""
+        from frontend.namespace.distribution import StandInDistribution  # few programs ask
+
+        wanted = getattr(context, "name", None)
+        for alias, target in self.names.items():
+            if target == "frontend" and (wanted is None or wanted.lower() == alias):
+                yield StandInDistribution(alias, import_module(target).__version__)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -95,6 +107,7 @@ class Installed:
         names = self._finder.names
         for name in [n for n in sys.modules if n in names or n.partition(".")[0] in names]:
             del sys.modules[name]
+        import_module("frontend").__name__ = "frontend"
         if self._files is not None:
             self._files.remove()
             self._files = None
@@ -131,4 +144,5 @@ def install_as(name: str = "torch") -> Installed:
             )
     finder = _Aliases(names)
     sys.meta_path.insert(0, finder)
+    import_module("frontend").__name__ = name  # as packages ask of the module that they patch
     return Installed(finder, _SafetensorsOfTorch() if name == "torch" else None)

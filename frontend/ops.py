@@ -48,7 +48,10 @@ _OVERLOADS = frozenset(
         "names",
     ]
 )
-_SOURCES = {"aten": ("frontend", "frontend.nn.functional"), "profiler": ("frontend.profiler",)}
+_SOURCES = {
+    "aten": ("frontend", "frontend.nn.functional", "frontend.functions.aten_names"),
+    "profiler": ("frontend.profiler",),
+}
 """The modules whose functions a namespace has, beside what `library` defined."""
 
 

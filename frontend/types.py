@@ -10,6 +10,7 @@ from frontend.tensors.tensor import Tensor
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 
 Number = Union[int, float, bool]  # noqa: UP007 (users unpack it)
+_Number = (bool, int, float)
 _int, _float, _bool, _symint = int, float, bool, int
 _dtype, _device, _layout = dtype, device, layout
 _size = Union[Size, list[int], tuple[int, ...]]  # noqa: UP007

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.namespace.absent import absent_names
 from frontend.tensors.fake_mode import FakeMode
 from frontend.tensors.tensor import Tensor, without_data
 
-__all__ = ["FakeTensorMode"]
+__all__ = ["FakeTensorMode", "is_fake"]
+
+globals().update(
+    absent_names(
+        "_subclasses.fake_tensor", "FakeTensor", 'torch.empty(…, device="meta") has no data'
+    )
+)
+
+
+def is_fake(x: object) -> bool:
+    """Whether something is a tensor without data, of a FakeTensorMode or the device "meta"."""
+    return isinstance(x, Tensor) and x.is_meta
 
 
 class FakeTensorMode(FakeMode):

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from frontend.functions.logic import isfinite
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
-__all__ = ["GradScaler"]
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(Enum):
+    """How far an optimizer's step is, between updates of a scale."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
 
 
 class GradScaler:

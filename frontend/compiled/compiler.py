@@ -49,7 +49,7 @@ class CompiledFunction:
         self._open_sizes = OpenSizes(options.dynamic)
         self._known = Specializations(self._open_sizes)
         self._fallback = Fallback(name_in(function) or type(function).__name__, options, type(self))
-        self._parameters = parameter_names(function)
+        self._named = parameter_names(function)
         if name_in(function) is not None:
             functools.update_wrapper(self, function)
 
@@ -119,7 +119,7 @@ class CompiledFunction:
         if not keywords:
             return arguments, keywords
         rest = dict(keywords)
-        names = self._parameters[len(arguments) :]
+        names = self._named[len(arguments) :]
         moved = itertools.takewhile(lambda name: name in rest, names)
         return (*arguments, *[rest.pop(name) for name in moved]), rest
 
@@ -459,4 +459,5 @@ def compile(
         raise TypeError(f"compile() takes a function or Module, not {type(function).__name__}")
     if disable or runs_eagerly(function):
         return function
-    return CompiledFunction(function, options)
+    around = getattr(type(function), "_compiled_as", CompiledFunction)  # Modules have one
+    return around(function, options)

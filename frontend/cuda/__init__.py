@@ -137,6 +137,7 @@ def set_rng_state_all(new_states: Any) -> None:
 
 graph = graph_pool_handle = reset_max_memory_allocated = _absent
 default_generators: tuple[Any, ...] = ()
+_initialized = False
 OutOfMemoryError = MemoryError
 
 
@@ -146,7 +147,7 @@ for _dtype, _name in SCALAR_NAMES.items():
 
 
 def __getattr__(name: str) -> Any:
-    """`amp` is imported when first asked for."""
-    if name == "amp":
-        return import_module("frontend.cuda.amp")
+    """`amp` and `nvtx` are imported when first asked for."""
+    if name in ("amp", "nvtx"):
+        return import_module(f"frontend.cuda.{name}")
     raise AttributeError(f"module 'frontend.cuda' has no attribute {name!r}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from frontend.functions.creation import tensor
 from frontend.functions.pointwise import clamp, log, sigmoid
+from frontend.functions.random import randn
 from frontend.functions.reduce import softmax
 from frontend.functions.shape import broadcast_tensors
 from frontend.tensors.tensor import Tensor
@@ -31,6 +32,16 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         for value in values
     ]
     return tuple(broadcast_tensors(*tensors))
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Standard normal numbers, as rsample draws them."""
+    return randn(shape, dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """The sum over the last `dim` axes, in one."""
+    return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

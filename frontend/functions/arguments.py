@@ -175,3 +175,16 @@ def not_implemented(kernel: str, dtype: DType) -> NotImplementedError:
     return NotImplementedError(
         f"\"{kernel}\" not implemented for '{SCALAR_NAMES[dtype]}'\n  at: {user_location()}"
     )
+
+
+def formerly(name: str, now: str, rest: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """What follows a number in a call of PyTorch's former way, `name(input, number, *rest)`, which
+    is said to be deprecated. Raises TypeError where `rest` is not `count` tensors."""
+    if len(rest) != count or not all(isinstance(each, Tensor) for each in rest):
+        raise TypeError(f"{name}() takes the arguments (input, {now}=1)")
+    warnings.warn(
+        f"This overload of {name} is deprecated. Consider using {name}(input, {now}) instead.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return rest

@@ -25,7 +25,7 @@ from frontend.eager.promotion import (
     result_type,
 )
 from frontend.eager.uncompiled import meaning
-from frontend.functions.arguments import need_tensors, not_implemented, stored
+from frontend.functions.arguments import formerly, need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.logic import (
     bitwise_and,
@@ -67,12 +67,17 @@ from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 
+_FACTORS = "tensor1, tensor2, *, value"
+
 # -- sums and products ---------------------------------------------------------------------------
 
 
 @public(method=True, in_place=True)
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input + alpha · other. Bool tensors: logical or."""
+def add(input: Any, other: Any, *former: Any, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input + alpha · other. Bool tensors: logical or. The former `add(input, alpha, other)` is
+    taken with a warning, as in PyTorch."""
+    if former:
+        alpha, (other,) = other, formerly("add", "other, *, alpha", former, 1)
     if alpha.__class__ is not int or alpha != 1:
         other = _scaled(input, other, alpha)
     if both_bool(input, other):
@@ -83,8 +88,10 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
 
 
 @public(method=True, in_place=True)
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
-    """input - alpha · other."""
+def sub(input: Any, other: Any, *former: Any, alpha: Any = 1, out: Any = None) -> Tensor:
+    """input - alpha · other. The former `sub(input, alpha, other)` is taken with a warning."""
+    if former:
+        alpha, (other,) = other, formerly("sub", "other, *, alpha", former, 1)
     no_bool_subtract(input, other)
     if alpha.__class__ is not int or alpha != 1:
         other = _scaled(input, other, alpha)
@@ -130,9 +137,13 @@ multiply = mul
 
 @public(method=True, in_place=True, node="Addcmul")
 def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
+    input: Tensor, tensor1: Any, tensor2: Tensor, *former: Any, value: Any = 1, out: Any = None
 ) -> Tensor:
-    """input + value · tensor1 · tensor2."""
+    """input + value · tensor1 · tensor2. The former `addcmul(input, value, tensor1, tensor2)` is
+    taken with a warning, as in PyTorch."""
+    if former:
+        rest = (tensor2, *former)
+        value, (tensor1, tensor2) = tensor1, formerly("addcmul", _FACTORS, rest, 2)
     need_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     kind = result_type(input, tensor1, tensor2)
     _no_bool(kind, "addcmul_cpu_out")
@@ -141,9 +152,13 @@ def addcmul(
 
 @public(method=True, in_place=True, node="Addcdiv")
 def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Any = None
+    input: Tensor, tensor1: Any, tensor2: Tensor, *former: Any, value: Any = 1, out: Any = None
 ) -> Tensor:
-    """input + value · tensor1 / tensor2. Raises RuntimeError where both are integers."""
+    """input + value · tensor1 / tensor2. Raises RuntimeError where both are integers. The former
+    `addcdiv(input, value, tensor1, tensor2)` is taken with a warning, as in PyTorch."""
+    if former:
+        rest = (tensor2, *former)
+        value, (tensor1, tensor2) = tensor1, formerly("addcdiv", _FACTORS, rest, 2)
     need_tensors("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
     if not (tensor1.dtype.is_float or tensor2.dtype.is_float):
         raise DTypeError(

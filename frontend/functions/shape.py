@@ -214,8 +214,15 @@ def column_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
 
 
 @public(method=True, node="Split", numpy_names=True)
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of a size (the last may be smaller), or of the listed sizes, as views."""
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Parts of a size (the last may be smaller), or of the listed sizes, as views. The method calls
+    it `split_size`. Raises TypeError where it is left out."""
+    if split_size_or_sections is None:
+        split_size_or_sections = split_size
+    if split_size_or_sections is None:
+        raise TypeError("split() missing 1 required positional argument: 'split_size'")
     if not tensor.dim():
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dimension(dim, tensor.dim())

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
+from frontend.futures import Future
 from frontend.jit.annotations import export, ignore, unused
 from frontend.nn.modules.module import Module
 
 __all__ = [
     "Attribute", "Final", "Future", "ScriptFunction", "ScriptModule", "TopLevelTracedModule",
-    "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
+    "TracerWarning", "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "fork",
+    "freeze", "ignore",
     "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
     "optimize_for_inference", "optimized_execution", "save", "script", "script_if_tracing",
     "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
@@ -32,6 +34,18 @@ def _no_torchscript(*args: Any, **kwargs: Any) -> NoReturn:
         "there is no TorchScript here: scripted and traced code runs as Python. Save a model with "
         "torch.save(model.state_dict(), file); torch.compile makes it fast"
     )
+
+
+_get_trace_graph = _no_torchscript
+
+
+class TracerWarning(Warning):
+    """That a trace may not hold for other inputs: here it runs the Python each time, and says
+    nothing."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Nothing to ignore."""
 
 
 class TracingCheckError(Exception):
@@ -183,22 +197,14 @@ def _fits(obj: Any, kind: Any) -> bool:
     return all(_fits(item, parts[0]) for item in items)
 
 
-class Future:
-    """The result of `fork`, which has run already. `wait` gives it, or raises what it raised."""
-
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any):
-        self._value = function(*args, **kwargs)
-
-    def wait(self) -> Any:
-        return self._value
-
-
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """A call, made at once: there are no threads between operations."""
-    return Future(func, args, kwargs)
+    future: Future[Any] = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
 
 
-def wait(future: Future) -> Any:
+def wait(future: Future[Any]) -> Any:
     """What a forked call returned."""
     return future.wait()
 

@@ -52,6 +52,14 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return inputs * math.prod(taps), outputs * math.prod(taps)
 
 
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """How many inputs ("fan_in") or outputs ("fan_out") a weight has. Raises ValueError for another
+    mode."""
+    if mode.lower() not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
+
+
 def _fan(tensor: Tensor, mode: str) -> int:
     modes = ["fan_in", "fan_out"]
     if mode.lower() not in modes:

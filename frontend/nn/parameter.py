@@ -16,18 +16,25 @@ from frontend.tensors.tensor import (
 )
 from graphc.system import import_module
 
+_OWN = {"_counter", "_edge", "_requires_grad", "_value", "tensor_type"}
+"""Attributes that every Parameter may have of its own."""
+
 
 class Parameter(Tensor):
     """A leaf over the memory of `data` (empty by default), whose gradient is collected.
 
     Assigned to an attribute of a Module it is registered there. Copies and pickles hold value and
     `requires_grad`, not the gradient. Raises AttributeError where `data` is no tensor, RuntimeError
-    where `requires_grad` is asked of one that is not floating point.
+    where `requires_grad` is asked of one that is not floating point. `own` is what `vars` gives of
+    a Parameter: packages make one anew from another's, with other data.
     """
 
     __torch_function__ = classmethod(disabled_torch_function_impl)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True, **own: Any):
+        if not own.keys() <= _OWN:
+            unexpected = sorted(own.keys() - _OWN)[0]
+            raise TypeError(f"Parameter() got an unexpected keyword argument {unexpected!r}")
         data = empty((0,)) if data is None else _tensor(data, "Parameter")
         self._value = data._value
         self.tensor_type = data.tensor_type

@@ -85,6 +85,16 @@ def _hooked(step: Any) -> Any:
     return hooked
 
 
+class _Required:
+    """In the defaults of an optimizer: every group has to say it."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 class Optimizer:
     """Base of the optimizers. `params` is an iterable of tensors, of (name, tensor) pairs, or of
     group dicts with a 'params' item; what a group does not say is taken from `defaults`. `state[p]`
@@ -152,9 +162,17 @@ class Optimizer:
         if any(id(p) in present for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
         for name, value in self.defaults.items():
+            if value is required and name not in group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    + name
+                )
             group.setdefault(name, value)
         self.param_groups.append(ParameterGroup(group))
         changed()
+
+    def _patch_step_function(self) -> None:
+        """Nothing to do: a class has hooks around its `step`."""
 
     # -- stepping ----------------------------------------------------------------------------
 

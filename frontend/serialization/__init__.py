@@ -42,6 +42,8 @@ __all__ = [
     "get_safe_globals", "load", "safe_globals", "save",
 ]  # fmt: skip
 
+DEFAULT_PROTOCOL = 2
+"""Of pickles, where PyTorch's `save` is not told another; the files here need none."""
 FILE_LIKE = Any
 MAP_LOCATION = Any
 

@@ -61,8 +61,8 @@ class HostValues(Handle):
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The array itself, sharing memory. That of bfloat16 has the dtype of ml_dtypes (PyTorch
         raises TypeError). Raises RuntimeError for a tensor that requires gradients, unless
-        `force`."""
-        if self._requires_grad and not force:
+        `force` or under `no_grad`."""
+        if self._requires_grad and not force and STATE.grad_enabled:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

@@ -58,6 +58,23 @@ def set_printoptions(
     _current[0] = replace(options, **changed, sci_mode=sci_mode)
 
 
+def current_options() -> PrintOptions:
+    """How tensors print now."""
+    return _current[0]
+
+
+def use_options(options: PrintOptions) -> None:
+    """Have tensors print so from here on."""
+    _current[0] = options
+
+
+def numbers_text(tensor: Any, indent: int) -> str:
+    """The elements alone. Raises TraceError for a traced tensor."""
+    if not tensor.numel():
+        return "[]"
+    return _body(tensor._array("printing"), tensor.dtype, indent, _current[0])
+
+
 def tensor_text(tensor: Any) -> str:
     """`tensor([[1., 2.]], grad_fn=<AddBackward0>)`. Raises TraceError for a traced tensor."""
     dtype, options = tensor.dtype, _current[0]

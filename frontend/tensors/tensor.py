@@ -40,6 +40,8 @@ class Tensor(AutogradMembers):
     uninitialised one of that shape; `frontend.tensor` is the usual way.
     """
 
+    # Room of its own makes every subclass one by layout, also behind another base: `as_subclass`.
+    __slots__ = ("_room",)
     _value: Any
 
     if TYPE_CHECKING:

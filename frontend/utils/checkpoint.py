@@ -21,8 +21,8 @@ from frontend.tensors.state import STATE, enable_grad, no_grad, swap_autocast, s
 from frontend.tensors.tensor import Tensor
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn",
-    "set_checkpoint_early_stop",
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",
+    "noop_context_fn", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 
@@ -63,6 +63,18 @@ def _detached(args: Sequence[Any]) -> list[Any]:
         else:
             copies.append(each)
     return copies
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The devices of tensors among the arguments, other than the CPU, and the states of their
+    generators: none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Nothing to set, for no devices. Raises ValueError for any."""
+    if len(devices) or len(states):
+        raise ValueError("set_device_states(): there are no devices with states of their own")
 
 
 class CheckpointFunction(Function):

@@ -20,6 +20,11 @@ from torch.nn.modules.module import Module
 from torch.utils.data import DataLoader
 from torch import autograd
 import torch.jit, torch.amp
+assert torch.torch is torch
+import importlib.metadata as metadata
+assert metadata.version("torch") == torch.__version__ == "2.13.0+graphc"
+assert metadata.distribution("torch").metadata["Name"] == "torch"
+assert "torch" in metadata.packages_distributions()["torch"]
 from importlib.machinery import PathFinder
 if PathFinder.find_spec("torchvision") is None:
     import torchvision.transforms
@@ -30,7 +35,9 @@ assert torch.optim.lr_scheduler.StepLR is frontend.optim.lr_scheduler.StepLR
 for name, module in list(sys.modules.items()):
     if name.partition(".")[0] == "torch":
         own = sys.modules["frontend" + name[len("torch"):]]
-        assert module is own and module.__name__.startswith("frontend"), name
+        called = "torch" if name == "torch" else own.__name__  # as packages ask of it
+        assert module is own and module.__name__ == called, name
+        assert called.startswith("frontend") or own is frontend, name
         assert module.__spec__.name.startswith("frontend"), name
 try:
     import torch.quantum
@@ -39,7 +46,8 @@ except ModuleNotFoundError as error:
 else:
     raise AssertionError
 handle.remove()
-assert "torch" not in sys.modules
+assert "torch" not in sys.modules and frontend.__name__ == "frontend"
+assert all("graphc" not in each.version for each in metadata.distributions(name="torch"))
 print("done")
 """
     result = subprocess.run(

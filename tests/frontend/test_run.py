@@ -18,7 +18,7 @@ import beside
 class Kept:
     pass
 
-assert torch.__name__ == "frontend" and isinstance(pickle.loads(pickle.dumps(Kept())), Kept)
+assert torch.__name__ == "torch" and isinstance(pickle.loads(pickle.dumps(Kept())), Kept)
 # What `import torch` alone brings there.
 assert torch.cpu.is_available() and torch.cpu.device_count() == 1
 print(torch.cuda.amp.autocast, torch.utils.data.distributed.DistributedSampler)

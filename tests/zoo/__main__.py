@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.zoo import packages
 from tests.zoo.catalogue import DRAWING, FEW, NAMES, STEPPED
 from tests.zoo.module_classes import module_classes
 
@@ -119,7 +120,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="names of the catalogue, as timm/resnet18")
     parser.add_argument("--few", action="store_true", help="the dozen that .ci/run compares")
     parser.add_argument("--family", help="timm, torchvision, transformers, …")
+    parser.add_argument("--packages", action="store_true", help="packages: see packages.py")
     chosen = parser.parse_args()
+    if chosen.packages:
+        packages.main(chosen.names, chosen.few)
+        return
     names = chosen.names or (FEW if chosen.few else NAMES)
     names = [n for n in names if chosen.family is None or n.startswith(f"{chosen.family}/")]
     failed, classes = list[str](), set[str]()

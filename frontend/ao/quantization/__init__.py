@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from frontend.namespace.absent import absent_names
+
 
 def _absent(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError("torch.ao.quantization: there is no quantization; compute in floats")
@@ -23,6 +25,15 @@ class QuantStub(QConfig):
 class DeQuantStub(QConfig):
     """Raises NotImplementedError."""
 
+
+globals().update(
+    absent_names(
+        "ao.quantization",
+        "FakeQuantize FakeQuantizeBase MinMaxObserver MovingAverageMinMaxObserver ObserverBase "
+        "QuantWrapper",
+        "there is no quantization; compute in floats",
+    )
+)
 
 _FUNCTIONS = (
     "convert", "default_observer", "default_per_channel_weight_observer",

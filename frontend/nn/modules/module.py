@@ -36,7 +36,7 @@ from frontend.nn.parameter import Buffer, Parameter
 from frontend.tensors.epoch import HookRegistry, Registry, changed
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
-from graphc.system import IMPORTING
+from graphc.system import IMPORTING, import_module
 
 __all__ = ["Module"]
 
@@ -113,6 +113,10 @@ class Module(Tree, Conversion, StateDict, Hooks):
             from frontend.compiled.compiler import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+
+    def _compiled_as(self, options: Any) -> Any:
+        """What `frontend.compile` makes of it: a Module."""
+        return import_module("frontend._dynamo.eval_frame").OptimizedModule(self, options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}

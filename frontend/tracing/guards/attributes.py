@@ -8,7 +8,9 @@ import functools
 import operator
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,10 @@ from frontend.tracing.outside.guard import module_guard
 from frontend.tracing.undoing import BeforeTrace
 
 _MRO = operator.attrgetter("__mro__")
+MOST_STEPS = 1 << 18
+"""How many names of objects are looked up, at most, to find what a trace relies on."""
+MOST_GUARDS = 1 << 14
+"""How many values and containers a call looks at again, at most, of what code reads by name."""
 
 if TYPE_CHECKING:
     from frontend.tracing.session import Session
@@ -36,12 +42,17 @@ class Attributes(Reads):
         self._loose: set[Path] = set()
         self._computed: set[str] = set()  # beginnings of names that code puts together
         self._texts: set[str] = set()  # that code can reach: names, where it computes some
-        self._package = ""
         self.modules: list[Any] = []  # that may run
         self.before: BeforeTrace | None = BeforeTrace()
+        self._kinds: dict[type, _Kind] = {}
+        self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_reading = False
+        self._left = MOST_STEPS
+        self.name = "the function"
+        self.identities = False  # whether tensors may be told apart by which object they are
         self.tensors: dict[int, Tensor] = {}  # those that code can reach, by id
 
-    def value(self, value: Any, paths: Iterable[Path], label: str) -> None:
+    def _value(self, value: Any, paths: Iterable[Path], label: str) -> None:
         raise NotImplementedError
 
     def _function(self, function: FunctionType, owner: Any = None) -> None:
@@ -49,6 +60,45 @@ class Attributes(Reads):
 
     def _method(self, function: Any, owner: Any, label: str) -> None:
         raise NotImplementedError
+
+    # -- one after another, those near the function first -------------------------------------
+
+    def value(self, value: Any, paths: Iterable[Path], label: str) -> None:
+        """What code may read of a value; `paths`: attributes that it does read."""
+        self.later(self._value, value, paths, label)
+
+    def later(self, read: Callable[..., None], *arguments: Any) -> None:
+        """Have `read` called: at the end of the calls that wait, so that how deep objects refer to
+        each other does not count."""
+        self._waiting.append((read, arguments))
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            while self._waiting and self.spend():
+                read, arguments = self._waiting.popleft()
+                read(*arguments)
+        finally:
+            self._is_reading = False
+            self._waiting.clear()
+
+    def spend(self) -> bool:
+        """Take one step: whether there was one left. Warns at the last one, of what is left out."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        if self._left and self.count < MOST_GUARDS:
+            return True
+        self._left, self.identities = 0, True
+        left = [each for _, arguments in self._waiting for each in arguments[:1]] + self._objects
+        where = Counter(filter(None, map(_followed_package, left))).most_common(4)
+        warnings.warn(
+            f"the code of {self.name} can read more by name than a compiled function looks at "
+            f"again ({MOST_GUARDS:,} values, found in {MOST_STEPS:,} steps): what lies further "
+            f"away is taken as frozen, in {', '.join(name for name, _ in where) or 'Python'}",
+            stacklevel=2,
+        )
+        return False
 
     # -- objects -----------------------------------------------------------------------------
 
@@ -92,7 +142,7 @@ class Attributes(Reads):
         """An object whose attributes code may read without a path from a name to it, and whose
         special methods it may run."""
         self._objects.append(value)
-        followed = [kind for kind in type(value).__mro__ if self._is_followed(kind)]
+        followed = self._kind(type(value)).followed
         if followed:
             self.add((id(type(value)), "bases"), _MRO, type(value), "the bases of a class")
         special = {(name,) for kind in followed for name in self._special(kind)}
@@ -132,7 +182,9 @@ class Attributes(Reads):
 
     def _namespace(self, module: Any, paths: Iterable[Path], first: bool) -> None:
         """Attributes that are read of a Python module. Of one that is not followed, itself."""
-        if self._is_followed_module(module.__name__, vars(module).get("__file__") or ""):
+        if self._is_followed_module(
+            kinds.name_of_module(module), vars(module).get("__file__") or ""
+        ):
             if first:
                 self._objects.append(module)
                 self._read(module, self._loose)
@@ -141,7 +193,7 @@ class Attributes(Reads):
             return
         for path in sorted(p for p in paths if self.first(("path", id(module), p))):
             head, below = path[0], {path[1:]} - {()}
-            if package(module.__name__) in OURS:
+            if package(kinds.name_of_module(module)) in OURS:
                 getattr(module, head, None)  # some are imported when they are first asked for
             if head == ITSELF or not self.note(vars(module), head, f"{module.__name__}.{head}"):
                 self.kept.add((id(vars(module)), head))
@@ -154,8 +206,12 @@ class Attributes(Reads):
         """Paths of what is not known: of every object there is."""
         new = set(paths) - self._loose
         self._loose |= new
-        for value in list(self._objects) if new else ():
-            self._read(value, new)
+        if new:
+            self.later(self._read_of_all, new)
+
+    def _read_of_all(self, paths: set[Path]) -> None:
+        for value in list(self._objects):
+            self._read(value, paths)
 
     def _compute_names(self) -> None:
         """Names of attributes that code computes: texts that it can reach, and what begins as the
@@ -172,6 +228,8 @@ class Attributes(Reads):
     def _read(self, value: Any, paths: Iterable[Path]) -> None:
         """Attributes that are read of an object."""
         for path in sorted(p for p in paths if self.first(("path", id(value), p))):
+            if not self.spend():
+                return
             head, below = path[0], {path[1:]} - {()}
             if head == "__dict__":
                 self._whole(value)
@@ -181,27 +239,53 @@ class Attributes(Reads):
                 self._attribute(value, head, below)
 
     def _attribute(self, value: Any, name: str, below: set[Path]) -> None:
-        label = f"attribute {name!r} of {_owner(value)}"
-        is_class = isinstance(value, type)
-        state = None if is_class else state_of(value)
-        # The guard of a Module sees its attributes.
-        guarded = kinds.is_nn_module(type(value))
-        if issubclass(type(value), threading.local):
-            self._of_thread(value, name, below, label)
+        known = self._kind(type(value))
+        if known.is_of_thread:
+            self._of_thread(value, name, below)
             return
-        if state is not None and (name in state if guarded else self.note(state, name, label)):
+        state = None if known.is_class else state_of(value)
+        # The guard of a Module sees its attributes.
+        guarded = known.is_module
+        if state is not None and name in state:
+            label = f"attribute {name!r} of {_owner(value)}"
+            if not guarded:
+                self.note(state, name, label)
             self.value(state[name], below, label)
             return
+        if state is not None and not guarded:
+            self.lacking(state, name)
         # All of them: a method may call that of a base class.
-        is_there = False
-        for kind in (*(value.__mro__ if is_class else ()), *type(value).__mro__):
-            if self._is_followed(kind):
-                is_there |= self._class_attribute(value, kind, name, below)
-            elif guarded and not is_there and (name,) in SELF and name in vars(kind):
-                is_there = self._class_attribute(value, kind, name, below)
+        having = self._having(value, name) if known.is_class else ()
+        having += self._having(type(value), name)
+        if guarded and (name,) in SELF:  # what runs, of an installed package too
+            runs = [each for each in type(value).__mro__ if name in vars(each)]
+            having += tuple(runs[:1]) if not having else ()
+        for kind in having:
+            self._class_attribute(value, kind, name, below)
 
-    def _of_thread(self, value: Any, name: str, below: set[Path], label: str) -> None:
+    def _kind(self, kind: type) -> _Kind:
+        known = self._kinds.get(kind)
+        if known is None:
+            followed = tuple(each for each in _MRO(kind) if self._is_followed(each))
+            known = self._kinds[kind] = _Kind(kind, followed)
+        return known
+
+    def _having(self, kind: type, name: str) -> tuple[type, ...]:
+        """The followed ones of a class and its bases that have an attribute; that the others lack
+        it is noted."""
+        known = self._kind(kind)
+        having = known.having.get(name)
+        if having is None:
+            for each in known.followed:
+                if name not in vars(each):
+                    self.lacking(each, name)
+            having = tuple(each for each in known.followed if name in vars(each))
+            known.having[name] = having
+        return having
+
+    def _of_thread(self, value: Any, name: str, below: set[Path]) -> None:
         """An attribute that each thread has of its own."""
+        label = f"attribute {name!r} of {_owner(value)}"
         getter = functools.partial(threading.local.__getattribute__, value)
         try:
             held = getter(name)
@@ -211,17 +295,16 @@ class Attributes(Reads):
         self.add((id(value), name), getter, name, label)
         self.value(held, below, label)
 
-    def _class_attribute(self, value: Any, kind: type, name: str, below: set[Path]) -> bool:
-        """What a class of an object has under a name: whether it has it."""
+    def _class_attribute(self, value: Any, kind: type, name: str, below: set[Path]) -> None:
+        """What a class of an object has under a name."""
         if self.before is not None:
             self.before.note_class(kind)
         label = f"attribute {name!r} of {kind.__name__}"
         member: Any = vars(kind).get(name)
         if isinstance(member, MemberDescriptorType) and not isinstance(value, type):
             self._slot(value, member, name, below, label)
-            return True
-        if not self.note(kind, name, label):
-            return False
+            return
+        self.note(kind, name, label)
         if type(member) in kinds.DESCRIPTORS:
             if isinstance(member, functools.cached_property):
                 self.kept.add((id(state_of(value)), name))
@@ -235,7 +318,6 @@ class Attributes(Reads):
             self._method(member.__func__, owner, label)
         else:
             self.value(getattr(member, "__func__", member), below, label)
-        return True
 
     def _slot(self, value: Any, member: Any, name: str, below: set[Path], label: str) -> None:
         if is_empty_slot((member, value)):
@@ -252,9 +334,31 @@ class Attributes(Reads):
 
     def _is_followed_module(self, module: Any, file: str) -> bool:
         name = package(module)
-        if name in LIBRARY:
-            return False
-        return name == self._package or "-packages" not in (file or kinds.file_of(module))
+        return name not in LIBRARY and "-packages" not in (file or kinds.file_of(module))
+
+
+class _Kind:
+    """What is asked of a class again and again."""
+
+    __slots__ = ("followed", "having", "is_class", "is_module", "is_of_thread")
+
+    def __init__(self, kind: type, followed: tuple[type, ...]):
+        self.followed = followed
+        self.having: dict[str, tuple[type, ...]] = {}
+        self.is_class = issubclass(kind, type)
+        self.is_module = kinds.is_nn_module(kind)
+        self.is_of_thread = issubclass(kind, threading.local)
+
+
+def _followed_package(value: Any) -> str:
+    """The module that a value is from, or its class; "" where it is Python's or ours."""
+    if kinds.is_namespace(value):
+        name = kinds.name_of_module(value)
+    elif isinstance(value, FunctionType):
+        name = value.__module__ or ""
+    else:
+        name = kinds.module_of(value if isinstance(value, type) else type(value))
+    return "" if package(name) in LIBRARY else name
 
 
 def _owner(value: Any) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib.util
+import io
 import operator
 import sys
 import warnings
@@ -52,7 +53,6 @@ class CapturedGlobals(Attributes):
     def __init__(self, session: Session):
         super().__init__(session)
         self.generators: list[Any] = []  # of random numbers
-        self.identities = False  # whether tensors may be told apart by which object they are
         self.takes_types = self._compares_types = False
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
@@ -64,18 +64,13 @@ class CapturedGlobals(Attributes):
 
     def root(self, function: Any, arguments: Iterable[Any]) -> None:
         """The function that is traced, and those of its arguments that are no tensors."""
-        inner = function
-        while isinstance(inner, functools.partial):
-            inner = inner.func
-        owner = inner if isinstance(inner, FunctionType | MethodType) else type(inner)
-        self._package = package(getattr(owner, "__module__", None) or "")
+        self.name = kinds.name_in(function) or type(function).__name__
         self.value(function, SELF, "the function")
         for argument in arguments:
             self.value(argument, (), "an argument")
         self._compute_names()
 
-    def value(self, value: Any, paths: Iterable[Path], label: str) -> None:
-        """What code may read of a value; `paths`: attributes that it does read."""
+    def _value(self, value: Any, paths: Iterable[Path], label: str) -> None:
         kind = type(value)
         if kind is str:
             self._texts.add(value)
@@ -125,7 +120,7 @@ class CapturedGlobals(Attributes):
                 self.hold_array(value, label)
         elif kinds.is_generator(value):
             self.generators.append(value)
-        elif issubclass(kind, Iterator):
+        elif issubclass(kind, Iterator) and not issubclass(kind, io.IOBase):
             self._refuse_iterator(label)
         else:
             return False
@@ -155,7 +150,7 @@ class CapturedGlobals(Attributes):
 
     def _function(self, function: FunctionType, owner: Any = None) -> None:
         """A function, or, with `owner`, a method of that."""
-        if not self.first(("function", id(function), id(owner))):
+        if not self.first(("function", id(function), owner is None)):
             return
         code = function.__code__
         reads = scan_bytecode(code)

@@ -62,6 +62,12 @@ def package_of(kind: type) -> str:
     return package(module_of(kind))
 
 
+def name_of_module(module: ModuleType) -> str:
+    """The name of a module; ours keep theirs where they are installed as another package."""
+    spec = vars(module).get("__spec__")
+    return spec.name if spec is not None and package(spec.name) in OURS else module.__name__
+
+
 def is_nn_module(kind: type) -> bool:
     """Whether objects of a class are Modules, of a neural network."""
     return any("named_modules" in vars(each) for each in kind.__mro__)

@@ -55,6 +55,11 @@ class Reads:
         """All of them, in the order they were found."""
         return [*self._reads, *self._contents]
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._reads) + len(self._contents)
+
     # -- adding ------------------------------------------------------------------------------
 
     def note(self, space: Any, name: str, label: str) -> bool:
@@ -62,8 +67,7 @@ class Reads:
         names: Any = vars(space) if isinstance(space, type) else space
         known = (id(space), name)
         if name not in names:
-            if self.first(("read", known)):
-                self._missing(space, names, label).add(name)
+            self.lacking(space, name)
             return False
         if not self.is_open(space, name):
             if type(names) is dict:
@@ -74,14 +78,19 @@ class Reads:
             self.add((known, "is there"), names.__contains__, name, label)
         return True
 
-    def _missing(self, space: Any, names: Any, label: str) -> set[str]:
+    def lacking(self, space: Any, name: str) -> None:
+        """A name that a dict, or a class, has not."""
+        if self.first(("read", (id(space), name))):
+            self._missing(space, vars(space) if isinstance(space, type) else space).add(name)
+
+    def _missing(self, space: Any, names: Any) -> set[str]:
         known = self._absent.get(id(space))
         if known is not None:
             return known[1]
         missing: set[str] = set()
         self._absent[id(space)] = (names, missing)
         # The shorter of the two is gone through.
-        source = LookupSource(names.keys().isdisjoint, missing, label)
+        source = LookupSource(names.keys().isdisjoint, missing, "")
         self._reads.append(Guard(source, Absent(names, missing)))
         return missing
 

@@ -21,7 +21,18 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Raises RuntimeError where the items differ in shape or length, TypeError for other objects.
     """
+    return joined(batch, None)
+
+
+def joined(batch: Sequence[Any], by_type: Mapping[Any, Any] | None) -> Any:
+    """`default_collate`; items of the types in `by_type` by the functions there."""
     first = batch[0]
+    if by_type is not None:
+        function = by_type.get(type(first))
+        known = (each for kind, each in by_type.items() if isinstance(first, kind))
+        function = function or next(known, None)
+        if function is not None:
+            return function(batch, collate_fn_map=by_type)
     if isinstance(first, Tensor):
         _check_equal([list(item.shape) for item in batch])
         return stack(list(batch))
@@ -36,10 +47,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, int):
         return tensor(batch)
     if isinstance(first, Mapping):
-        columns = {key: default_collate([item[key] for item in batch]) for key in first}
+        columns = {key: joined([item[key] for item in batch], by_type) for key in first}
         return _mapping_like(first, columns)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*map(default_collate, zip(*batch)))
+        return type(first)(*[joined(part, by_type) for part in zip(*batch)])
     if not isinstance(first, Sequence):
         raise _unknown(type(first))
     if any(len(item) != len(first) for item in batch):
@@ -47,7 +58,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got the lengths {lengths}"
         )
-    return _sequence_like(first, [default_collate(part) for part in zip(*batch)])
+    return _sequence_like(first, [joined(part, by_type) for part in zip(*batch)])
 
 
 def _unknown(kind: Any) -> TypeError:

@@ -7,24 +7,31 @@ from itertools import repeat
 from types import GenericAlias
 from typing import Any
 
-from frontend.functions.random import whole_numbers
-from frontend.namespace.absent import absent_names
 from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataset import IterableDataset
-from frontend.utils.data.fetch import Ended, OfItems, OfStream
-from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from frontend.utils.data.iterators import (
+    _BaseDataLoaderIter as _BaseDataLoaderIter,
+)
+from frontend.utils.data.iterators import (
+    _DatasetKind,
+    _MultiProcessingDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
+from frontend.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from graphc.system import IMPORTING
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-globals().update(  # iterators of PyTorch's that libraries ask about: none here is one
-    absent_names(
-        "utils.data.dataloader",
-        "_BaseDataLoaderIter _MultiProcessingDataLoaderIter _SingleProcessDataLoaderIter",
-        "iter(loader) makes an iterator",
-    )
-)
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
+
+
+class _InfiniteConstantSampler(Sampler):
+    """None without end: the sampler of a stream."""
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)
 
 
 class DataLoader:
@@ -71,6 +78,7 @@ class DataLoader:
         if multiprocessing_context is not None:
             _check_context(num_workers, multiprocessing_context)
         self._iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if self._iterable else _DatasetKind.Map
         if self._iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -98,15 +106,14 @@ class DataLoader:
         self.pin_memory_device = pin_memory_device
         self.in_order = in_order
         self.generator = generator
-        self._single = batch_size is None and batch_sampler is None
-        default = default_convert if self._single else default_collate
+        self._IterableDataset_len_called: int | None = None
+        single = batch_size is None and batch_sampler is None
+        default = default_convert if single else default_collate
         self.collate_fn = default if collate_fn is None else collate_fn
         self.sampler: Any = sampler
         self.batch_sampler: Any = batch_sampler
-        if not self._iterable:
-            self._make_samplers(shuffle)
-        self._workers: Any = None
-        self._pass: Any = None
+        self._make_samplers(shuffle)
+        self._iterator: Any = None
         self._made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -118,70 +125,47 @@ class DataLoader:
 
     def _make_samplers(self, shuffle: bool | None) -> None:
         if self.sampler is None:
-            order = RandomSampler(self.dataset, generator=self.generator) if shuffle else None
-            self.sampler = order if order is not None else SequentialSampler(self.dataset)
+            if self._iterable:
+                self.sampler = _InfiniteConstantSampler()
+            elif shuffle:
+                self.sampler = RandomSampler(self.dataset, generator=self.generator)
+            else:
+                self.sampler = SequentialSampler(self.dataset)
         if self.batch_sampler is None and self.batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
 
     # -- iterating ---------------------------------------------------------------------------
 
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What gives requests, batch by batch."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
     def __iter__(self) -> Iterator[Any]:
-        # Drawn without workers too: the numbers that follow do not depend on how many there are.
-        seed = int(whole_numbers(0, 2**62, (), self.generator).item())
-        if self.num_workers:
-            return self._through_workers(seed)
-        return _fetched(self._fetcher()(self.dataset), self._requests())
-
-    def _requests(self) -> Iterator[Any]:
-        """What to fetch, batch by batch."""
-        if self._iterable:
-            return repeat(self.batch_size)
-        return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
-
-    def _fetcher(self) -> Any:
-        """Makes, from a dataset, the function that fetches one request."""
-        if self._iterable:
-            return OfStream(self.collate_fn, self.drop_last)
-        return OfItems(self.collate_fn, self._single)
-
-    def _through_workers(self, seed: int) -> Iterator[Any]:
-        with IMPORTING:
-            from frontend.utils.data.pool import Fetched, Workers
-
-        assert self.prefetch_factor is not None
-        workers = self._workers
-        if workers is None or not workers.close.alive:
-            workers = Workers(
-                self.num_workers, self.dataset, self._fetcher(), seed, self.worker_init_fn,
-                self.multiprocessing_context,
-            )  # fmt: skip
+        if not (self.persistent_workers and self.num_workers):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
         else:
-            self._pass.drain()
-            workers.restart()
-        finished = (lambda: None) if self.persistent_workers else workers.close
-        batches = Fetched(
-            workers, self._requests(), self.prefetch_factor, self.timeout, self.in_order, finished
-        )
-        if self.persistent_workers:  # others end with the pass
-            self._workers, self._pass = workers, batches
-        return batches
+            self._iterator._reset(self)
+        return self._iterator
+
+    def _get_iterator(self) -> Any:
+        if self.num_workers:
+            return _MultiProcessingDataLoaderIter(self)
+        return _SingleProcessDataLoaderIter(self)
 
     def __len__(self) -> int:
         if not self._iterable:
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        length = len(self.dataset)
+        length = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
-
-
-def _fetched(fetch: Callable[[Any], Any], requests: Iterator[Any]) -> Iterator[Any]:
-    for request in requests:
-        try:
-            batch = fetch(request)
-        except Ended:
-            return
-        yield batch
 
 
 def _check_context(workers: int, context: Any) -> None:

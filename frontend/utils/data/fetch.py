@@ -1,7 +1,7 @@
 """What a loader fetches, and how: from a dataset with items by index, or from a stream.
 
 A fetcher can be sent to a worker; called there with the dataset, it gives the function that answers
-requests: a list of indices, a single index, or how many items of a stream.
+requests: a list of indices, or a single index; of a stream the length of the list counts.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ class OfItems:
 
 
 class OfStream:
-    """Fetches from an iterable dataset: so many items, or (None) a single one."""
+    """Fetches from an iterable dataset: as many items as a request is long, or a single one."""
 
-    def __init__(self, collate: Callable[[Any], Any], drop_last: bool):
+    def __init__(self, collate: Callable[[Any], Any], drop_last: bool, single: bool):
         self.collate = collate
         self.drop_last = drop_last
+        self.single = single
 
     def __call__(self, dataset: Any) -> Callable[[Any], Any]:
         items = iter(dataset)
 
-        def fetch(count: int | None) -> Any:
-            if count is None:
+        def fetch(request: Any) -> Any:
+            if self.single:
                 for item in items:
                     return self.collate(item)
                 raise Ended
-            batch = list(islice(items, count))
-            if not batch or (self.drop_last and len(batch) < count):
+            batch = list(islice(items, len(request)))
+            if not batch or (self.drop_last and len(batch) < len(request)):
                 raise Ended
             return self.collate(batch)
 

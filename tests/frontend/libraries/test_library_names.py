@@ -231,8 +231,6 @@ def test_comparing_tensors() -> None:
         lambda: torch.nested.nested_tensor([]),
         lambda: torch.sparse.mm(1, 2),
         lambda: nn.attention.flex_attention.flex_attention(),
-        lambda: nn.utils.prune.l1_unstructured(nn.Linear(1, 1), "weight", 1),
-        lambda: torch.utils.tensorboard.SummaryWriter(),
         lambda: torch.FloatStorage([1.0]),
         lambda: torch.ao.quantization.QuantStub(),
         lambda: torch.jit.load("x.pt"),

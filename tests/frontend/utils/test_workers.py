@@ -132,7 +132,7 @@ def test_persistent_workers_are_the_same_processes() -> None:
     next(iter(loader))  # a pass that is left half way
     second = {int(p) for batch in loader for p in batch}
     assert first == second and len(first) == 2
-    loader._workers.close()
+    loader._iterator._workers.close()
     assert no_processes_left()
 
 

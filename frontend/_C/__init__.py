@@ -12,14 +12,36 @@ from frontend.overrides.protocol import (
 from frontend.overrides.protocol import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
+from frontend.overrides.protocol import disabled_torch_function_impl
 from frontend.tensors.state import STATE, swap_autocast
 from frontend.tensors.tensor import Tensor
+from graphc.system import import_module
 
 TensorBase = _TensorBase = Tensor
+_disabled_torch_function_impl = disabled_torch_function_impl
 
 _TensorMeta = type(Tensor)
 """The class of the class of tensors."""
 globals().update(absent_names("_C", "PyTorchFileReader", "torch.load reads files"))
+globals().update(absent_names("_C", "PyTorchFileWriter", "torch.save writes files"))
+globals().update(absent_names("_C", "DeviceObjType", "torch.device names a device"))
+globals().update(
+    absent_names("_C", "Stream Event", "work is done when a function returns: there is one device")
+)
+globals().update(
+    absent_names(
+        "_C", "SymInt SymFloat SymBool",
+        "sizes that compiled functions leave open are ints and floats to isinstance()",
+    )
+)  # fmt: skip
+globals().update(
+    absent_names(
+        "_C",
+        "Argument Block FunctionSchema Graph Node OptionalType ScriptMethod ScriptModule "
+        "ScriptObject TensorType Type Value",
+        "there is no TorchScript: code runs as Python, torch.fx.symbolic_trace gives a graph",
+    )
+)
 
 
 class DispatchKey(Enum):
@@ -93,6 +115,20 @@ def _switch(*values: Any) -> bool:
 _jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _switch
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser_enabled = _switch
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _switch
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function of `torch.func` runs that others have to know of: `vmap` and the
+    derivatives here run functions on plain tensors, so none does."""
+    return False
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Future":  # needs threads
+        return import_module("frontend.futures").Future
+    if name == "_functorch":
+        return import_module("frontend._C._functorch")
+    raise AttributeError(f"module 'frontend._C' has no attribute {name!r}")
 
 
 class _nn:

@@ -1,0 +1,47 @@
+"""`torch._C._functorch`: what code asks of tensors within `vmap`, `grad` and the like. Here these
+run functions on plain tensors: no tensor is wrapped, and no level is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frontend.namespace.absent import absent_names
+
+
+def is_batchedtensor(tensor: Any) -> bool:
+    """False."""
+    return False
+
+
+is_gradtrackingtensor = is_functorch_wrapped_tensor = is_functionaltensor = is_batchedtensor
+
+
+def maybe_get_level(tensor: Any) -> int:
+    """-1: a tensor of no transformation."""
+    return -1
+
+
+def get_unwrapped(tensor: Any) -> Any:
+    """Raises RuntimeError: no tensor is wrapped."""
+    raise RuntimeError("No wrappers present!")
+
+
+def peek_interpreter_stack() -> None:
+    """None: no transformation is under way."""
+
+
+def maybe_current_level() -> None:
+    """None: there is no level."""
+
+
+globals().update(
+    absent_names(
+        "_C._functorch",
+        "CFunctionalizeInterpreterPtr CGradInterpreterPtr CJvpInterpreterPtr CVmapInterpreterPtr "
+        "CInterpreter RandomnessType TransformType _add_batch_dim _remove_batch_dim "
+        "_unwrap_batched _unwrap_for_grad _vmap_decrement_nesting _vmap_increment_nesting "
+        "_wrap_for_grad current_level get_interpreter_stack maybe_get_bdim pop_dynamic_layer_stack "
+        "push_dynamic_layer_stack unwrap_if_dead",
+        "torch.func.vmap and torch.func.grad take functions",
+    )
+)
