@@ -23,6 +23,7 @@ from frontend.compiled.options import Options
 from frontend.compiled.packing import PackingPlan, packing_plan
 from frontend.compiled.results import dressed, leaves, moved
 from frontend.compiled.sized_memo import of_graph
+from frontend.compiled.staged import staged
 from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
@@ -34,10 +35,12 @@ from frontend.tracing.outside.source import (
     ArgumentSource,
     CapturedSource,
     ComputedSource,
+    GradSource,
     InputSource,
 )
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import Trace
+from graphc.errors import TraceError
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeAnswers, SizeGuard
@@ -104,6 +107,11 @@ class Inputs:
         """How many arguments there are, if all are read, each where it stands; else -1."""
         count = len(self.positions)
         return count if self.positions == tuple(range(count)) else -1
+
+    @property
+    def has_grads(self) -> bool:
+        """Whether gradients from before the call are among them."""
+        return any(isinstance(source, GradSource) for source in self.sources)
 
     @property
     def captured_names(self) -> list[str]:
@@ -210,15 +218,22 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
             results, outputs = _with_grads(results, traced, options)
             graph, saved, size_guards = _graph(traced, graph_inputs, results, outputs, options)
     if graph is None:
+        for exchange in session.exchanges.made:
+            raise TraceError(
+                f"a compiled function with {exchange.name} inside is differentiated from outside",
+                hint=exchange.hint,
+            )
         results, function = _pair(traced, graph_inputs, results, compiler)
         types = tuple(function.types)
     else:
-        automatic = not grad_enabled and not trains
-        packing, answered = packing_plan(
-            inputs, results.updated, graph, compiler, automatic, example
-        )
-        executable = packing.main if packing else compiler(graph, example)
-        size_guards += answered
+        executable = staged(graph, session.exchanges.made, inputs.has_grads, compiler, example)
+        if executable is None:
+            automatic = not grad_enabled and not trains
+            packing, answered = packing_plan(
+                inputs, results.updated, graph, compiler, automatic, example
+            )
+            executable = packing.main if packing else compiler(graph, example)
+            size_guards += answered
         types = graph.output_types
     if session.answers is not None:
         size_guards += session.answers.guards

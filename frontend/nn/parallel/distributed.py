@@ -14,6 +14,7 @@ from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
 from frontend.distributed.tensors import broadcast_tensors
+from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
 from frontend.eager.backward import leaves_behind
 from frontend.nn.modules.module import Module
 from frontend.tensors.state import STATE, tracing
@@ -125,14 +126,8 @@ class DistributedDataParallel(Module):
     # -- one step --------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if tracing():  # what follows is Python's, at each call: see `_ModelSteps`
-            if SETTING.shares is not None:
-                raise TraceError(
-                    "set_deterministic(True) calls the model once for each share of a batch",
-                    hint="compile inside: DistributedDataParallel(torch.compile(module))",
-                    location=user_location(),
-                )
-            return self.module(*inputs, **kwargs)
+        if tracing():
+            return self._steps.traced_forward(inputs, kwargs)
         return self._steps.forward(inputs, kwargs)
 
     @contextlib.contextmanager
@@ -223,6 +218,7 @@ class _ModelSteps:
             named, chosen._members, chosen._timeout, model.bucket_bytes_cap, self._finished
         )
         self.reducer.syncs = self._syncs
+        self.reducer.begins = self._check_alone
 
     def _syncs(self) -> bool:
         return self.model.require_backward_grad_sync if self.synced is None else self.synced
@@ -244,6 +240,29 @@ class _ModelSteps:
             self.synced = model.require_backward_grad_sync
             self.reducer.unused = self._unused(result) if model.find_unused_parameters else None
         return result
+
+    def traced_forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Forward in a compiled function. Buffers are made rank 0's behind backward."""
+        model = self.model
+        if rely_on(SETTING, "shares", "set_deterministic(shares)") is not None:
+            raise TraceError(
+                "set_deterministic(True) calls the model once for each share of a batch",
+                hint="compile inside: DistributedDataParallel(torch.compile(module))",
+                location=user_location(),
+            )
+        result = model.module(*inputs, **kwargs)
+        if STATE.grad_enabled:
+            unused = self._unused(result) if model.find_unused_parameters else None
+            reduction = TracedReduction.of(self.reducer)
+            reduction.forward(model.require_backward_grad_sync, unused)
+        return result
+
+    def _check_alone(self) -> None:
+        """Raise RuntimeError where a whole step is compiled that others are to stand in for."""
+        if self.joins is not None:
+            raise RuntimeError(
+                "join() goes with backward() outside of compiled functions: compile the model"
+            )
 
     def _in_shares(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Forward by `set_deterministic`."""
@@ -303,6 +322,10 @@ class _ModelSteps:
 
     def _finished(self) -> None:
         model = self.model
+        if tracing():
+            if model.require_forward_param_sync and model.broadcast_buffers:
+                broadcast_buffers(model._shared_buffers(), model.process_group)
+            return
         if self.synced is None and model.require_forward_param_sync and model.broadcast_buffers:
             self.broadcast_buffers()  # before the next step: a compiled forward has no place for it
         self.synced = None
