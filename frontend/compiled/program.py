@@ -29,6 +29,7 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import GraphInput
+from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import (
@@ -217,16 +218,12 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         if not differentiable:
             results, outputs = _with_grads(results, traced, options)
             graph, saved, size_guards = _graph(traced, graph_inputs, results, outputs, options)
+    _check_exchanges(session.exchanges, options, graph is None)
     if graph is None:
-        for exchange in session.exchanges.made:
-            raise TraceError(
-                f"a compiled function with {exchange.name} inside is differentiated from outside",
-                hint=exchange.hint,
-            )
         results, function = _pair(traced, graph_inputs, results, compiler)
         types = tuple(function.types)
     else:
-        executable = staged(graph, session.exchanges.made, inputs.has_grads, compiler, example)
+        executable = staged(graph, session.exchanges.listed, inputs.has_grads, compiler, example)
         if executable is None:
             automatic = not grad_enabled and not trains
             packing, answered = packing_plan(
@@ -246,6 +243,25 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         FreeNumbers(session.sizes, graph, results.structure), graph, executable, packing, function,
         types, saved,
     )  # fmt: skip
+
+
+def _check_exchanges(exchanges: Exchanges, options: Options, differentiable: bool) -> None:
+    """Raise TraceError for what cannot be cut where processes exchange values, or loses what is
+    promised of it."""
+    if differentiable and (exchanges.whole or exchanges.listed):
+        raise TraceError(
+            exchanges.whole
+            or f"{exchanges.listed[0].name} are exchanged in a compiled function that "
+            "is differentiated from outside",
+            hint="call backward() inside too, or compile inside: "
+            "DistributedDataParallel(torch.compile(module))",
+        )
+    if exchanges.exact and options.level == "relaxed":
+        raise TraceError(
+            f'{exchanges.exact} in a step that is compiled as a whole at level "relaxed", whose '
+            "bits depend on what stands beside it",
+            hint='compile at level "exact"',
+        )
 
 
 def _guards(traced: Trace, inputs: Inputs, results: Results) -> tuple[Guard, ...]:

@@ -96,17 +96,18 @@ class StagedExecutable:
             return ()
         taken = [values[value] for value in part.reads]
         taken += [places[exchange][position] for exchange, position in part.handed]
-        results = run(executable, taken)
+        results: Sequence[Any] = run(executable, taken)
         first = len(results) - len(part.makes)
         values.update(zip(part.makes, results[first:]))
-        return results  # type: ignore[no-any-return]
+        return results
 
     def _exchange(
         self, exchange: Exchange, node: Any, place: Sequence[np.ndarray], values: dict[Value, Any]
     ) -> None:
-        made = {i for e, i in self.split.parts[node.part].handed if self.split.exchanges[e] is node}
+        handed = self.split.parts[node.part].handed
+        filled = {i for e, i in handed if self.split.exchanges[e] is node}
         for i, (value, array) in enumerate(zip(node.operands, place)):
-            if i not in made:
+            if i not in filled:
                 array[...] = values[value]
         values.update(zip(node.results, exchange.run(place)))
 

@@ -283,6 +283,36 @@ class Reducer:
         current().start(name, steps, self.timeout).wait()
         return counts
 
+    # -- steps that are compiled as a whole ------------------------------------------------------
+
+    def begin_call(self, reads_grads: bool, unused: set[int] | None) -> None:
+        """Have the buckets take the gradients of such a step, without those of `unused`."""
+        self.begins()
+        self.check_finished()
+        for bucket in self.buckets:
+            bucket.begin(reads_grads)
+            for i, p in enumerate(bucket.parameters if unused else ()):
+                if id(p) in (unused or ()):
+                    bucket.view(i)[...] = 0
+
+    def check_used(self, unused: set[int] | None) -> None:
+        """Raise RuntimeError, on all ranks, where some use a parameter and others do not: whether
+        it has a gradient was decided when the step was compiled. None: it is not looked for."""
+        if unused is None:
+            return
+        counts = self.count_used(unused)
+        apart = [
+            self.names[id(p)]
+            for p, count in zip(self.parameters, counts)
+            if 0 < count < self.members.size
+        ]
+        if apart:
+            raise RuntimeError(
+                "a step that is compiled as a whole uses the same parameters on all ranks, or on "
+                f"none; some ranks do not use {', '.join(apart[:8])}: call backward() outside of "
+                "the compiled function"
+            )
+
     def shadow(self) -> None:
         """Take part in what the others reduce, with nothing to add: for a rank without input."""
         for bucket in self.buckets:

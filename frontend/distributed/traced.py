@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from frontend.distributed.groups import ProcessGroup
     from frontend.distributed.reducer import Bucket, Reducer
 
-HINT = "call backward() inside too, or compile the model and call it outside"
-
 
 def trace() -> Session:
     """The trace under way. Raises TraceError where there is none."""
@@ -107,8 +105,9 @@ def hand_out(parameter: Any, value: Tensor) -> None:
     """Have `.grad` of a parameter be `value`: a tensor from outside of the trace stays there."""
     captured = trace().captured_state(parameter)
     assert captured is not None
-    if parameter._grad is not None and captured.state_outside.get("_grad") is parameter._grad:
-        parameter._grad._assign(value)
+    grad: Tensor | None = parameter._grad
+    if grad is not None and captured.state_outside.get("_grad") is grad:
+        grad._assign(value)
     else:
         parameter.grad = value
 
@@ -116,8 +115,6 @@ def hand_out(parameter: Any, value: Tensor) -> None:
 class GradientExchange:
     """The buckets of a model, reduced. `places[i]`: in which bucket operand i lies, and where in
     it. Parameters that are `unused` here (None: not looked for) may not be used elsewhere."""
-
-    hint = HINT
 
     def __init__(
         self, reducer: Reducer, places: Sequence[tuple[Bucket, int]], unused: set[int] | None
@@ -130,22 +127,14 @@ class GradientExchange:
         )
 
     def begin(self, reads_grads: bool) -> list[np.ndarray]:
-        reducer = self.reducer
-        reducer.begins()
-        reducer.check_finished()
-        for bucket in reducer.buckets:
-            bucket.begin(reads_grads)
-            for i, p in enumerate(bucket.parameters):
-                if self.unused is not None and id(p) in self.unused:
-                    bucket.view(i)[...] = 0
+        self.reducer.begin_call(reads_grads, self.unused)
         return self._views()
 
     def run(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         reducer = self.reducer
         for bucket in reducer.buckets:
             bucket.work = reducer.reduced(bucket)
-        if self.unused is not None:
-            self._check_used()
+        reducer.check_used(self.unused)
         for bucket in reducer.buckets:
             reducer.settle(bucket)
         return self._views()
@@ -153,29 +142,11 @@ class GradientExchange:
     def _views(self) -> list[np.ndarray]:
         return [bucket.view(i) for bucket, i in self.places]
 
-    def _check_used(self) -> None:
-        """Raise RuntimeError, on all ranks, where some use a parameter and others do not: whether
-        it has a gradient was decided when the function was compiled."""
-        reducer = self.reducer
-        counts = reducer.count_used(self.unused or set())
-        apart = [
-            reducer.names[id(p)]
-            for p, count in zip(reducer.parameters, counts)
-            if 0 < count < reducer.members.size
-        ]
-        if apart:
-            raise RuntimeError(
-                "a step that is compiled as a whole uses the same parameters on all ranks, or on "
-                f"none; some ranks do not use {', '.join(apart[:8])}: call backward() outside of "
-                "the compiled function"
-            )
-
 
 class BufferExchange:
     """The buffers of a model, which become one rank's."""
 
     name = "the buffers of the model"
-    hint = HINT
 
     def __init__(self, buffers: Sequence[Tensor], chosen: ProcessGroup):
         self.chosen = chosen
@@ -204,4 +175,3 @@ def broadcast_buffers(buffers: Sequence[Tensor], chosen: ProcessGroup) -> None:
     exchange = BufferExchange(buffers, chosen)
     for buffer, value in zip(buffers, trace().exchanges.add(exchange, buffers)):
         buffer._assign(value)
-

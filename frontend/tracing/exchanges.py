@@ -26,9 +26,6 @@ class Exchange(Protocol):
     name: str
     """What is exchanged, for `explain()` and the ledger."""
 
-    hint: str
-    """What to do where the function cannot be cut."""
-
     def begin(self, reads_grads: bool) -> Sequence[np.ndarray]:
         """Before the first part of a call runs: the arrays that native code is to write the
         operands to. With `reads_grads` these must not be memory of gradients from before. Raises
@@ -43,7 +40,9 @@ class Exchanges:
 
     def __init__(self, session: Session):
         self._session = session
-        self.made: list[Exchange] = []
+        self.listed: list[Exchange] = []
+        self.exact = ""  # what promises bits that level "relaxed" does not keep
+        self.whole = ""  # what is not to be differentiated from outside
         self._kept: dict[object, object] = {}
         self._checks: list[Callable[[], None]] = []
 
@@ -51,8 +50,8 @@ class Exchanges:
         """The results of an exchange: of the types of its operands, or `rows` of each in an axis of
         their own."""
         self._session.refuse_in_region("an exchange between processes")
-        attributes = {"number": len(self.made), "rows": rows}
-        self.made.append(what)
+        attributes = {"number": len(self.listed), "rows": rows}
+        self.listed.append(what)
         types = exchange.infer(tuple([x.tensor_type for x in operands]), attributes)
         return self._session.emit(exchange, tuple(operands), attributes, types)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ops.kinds.host import Host
 from graphc.ir.types import TensorType
+from graphc.ops.kinds.host import Host
 
 Array = np.ndarray[Any, Any]
 

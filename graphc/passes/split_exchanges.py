@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import ancestors
-from graphc.ir.nodes import INPUT, Graph, Value
+from graphc.ir.nodes import INPUT, Graph, Node, Value
 
 EXCHANGE = "exchange"
 
@@ -64,9 +64,9 @@ class ExchangeSplit:
 
     def crossing(self, part: int) -> list[Value]:
         """What this part reads of earlier ones, but for what was exchanged."""
-        given = {value for each in self.exchanges for value in each.results}
+        exchanged = {value for each in self.exchanges for value in each.results}
         inputs = len(self.graph.inputs)
-        return [v for v in self.parts[part].reads if v.node >= inputs and v not in given]
+        return [v for v in self.parts[part].reads if v.node >= inputs and v not in exchanged]
 
 
 def split_exchanges(graph: Graph) -> ExchangeSplit | None:
@@ -143,8 +143,8 @@ class _Split:
         at_end: list[int] = []
         kept: dict[Value, int] = {}
         for number, value in enumerate(graph.outputs):
-            made = value in exchanged or (value.node >= inputs and self.place[value.node] is not None)
-            if number in aliased or not made or value in kept:
+            computed = value.node >= inputs and self.place[value.node] is not None
+            if number in aliased or value in kept or not (computed or value in exchanged):
                 at_end.append(number)
             else:
                 kept[value] = number
@@ -167,51 +167,59 @@ class _Split:
         at = self.place[value.node]
         return at is not None and node.op not in (INPUT, EXCHANGE) and at < part
 
+    def _is_own(self, value: Value, part: int) -> bool:
+        """Whether a part computes a value."""
+        at = self.place[value.node]
+        here = at is None or at == part
+        return here and self.graph.nodes[value.node].op not in (INPUT, EXCHANGE)
+
     def _part(self, number: int, later: set[Value], ends: Sequence[int]) -> NativePart:
         """The part: what is wanted `later` of its values, its exchanges' operands, and the outputs
         `ends` of the whole graph, which come first."""
         graph, nodes = self.graph, self.graph.nodes
-        inputs = len(graph.inputs)
-
-        def is_own(value: Value) -> bool:
-            at = self.place[value.node]
-            here = at is None or at == number
-            return here and nodes[value.node].op not in (INPUT, EXCHANGE)
-
         handed = [
             (e, i)
             for e, each in enumerate(self.exchanges)
             if each.part == number
             for i, value in enumerate(each.operands)
-            if is_own(value)
+            if self._is_own(value, number)
         ]
-        makes = sorted(
-            (v for v in later if is_own(v) and self.place[v.node] is not None),
-            key=lambda v: (v.node, v.index),
+        own = [v for v in later if self._is_own(v, number) and self.place[v.node] is not None]
+        makes = sorted(own, key=lambda v: (v.node, v.index))
+        operands = [self.exchanges[e].operands[i] for e, i in handed]
+        results = [*[graph.outputs[i] for i in ends], *operands, *makes]
+        aliased = dict(graph.aliases)
+        targets = {n: Value(aliased[i]) for n, i in enumerate(ends) if i in aliased}
+        # Inputs, in the order of the whole graph, and values of before.
+        needed = ancestors(nodes, results, lambda value: not self._is_own(value, number))
+        read = {*[v for i in needed for v in nodes[i].operands], *results, *targets.values()}
+        inputs = len(graph.inputs)
+        reads = sorted(
+            [v for v in read if not self._is_own(v, number)],
+            key=lambda v: (v.node >= inputs, v.node, v.index),
         )
-        results = [graph.outputs[i] for i in ends]
-        results += [self.exchanges[e].operands[i] for e, i in handed] + makes
-        known = lambda value: not is_own(value)  # noqa: E731
-        needed = ancestors(nodes, results, known)
-        read = {v for i in needed for v in nodes[i].operands if known(v)}
-        read |= {v for v in results if known(v)}
-        read |= {Value(target) for i, target in graph.aliases if i in ends}
-        reads = sorted(read, key=lambda v: (v.node >= inputs, v.node, v.index))
         builder = GraphBuilder(f"{graph.name}_part{number + 1}")
         values: dict[Value, Var] = {}
         for value in reads:
             node = nodes[value.node]
-            named = str(node.attribute("name")) if node.op == INPUT else f"of_{node.op}_{value.node}"
             with builder.at(node.location):
-                values[value] = builder.input(builder.free_name(named), graph.type_of(value))
-        slots = []
-        for e, i in handed:
+                name = builder.free_name(_name(node, value))
+                values[value] = builder.input(name, graph.type_of(value))
+        for (e, i), value in zip(handed, operands):
             name = builder.free_name(f"exchange{self.exchanges[e].number}_{i}")
-            slots.append(builder.input(name, graph.type_of(self.exchanges[e].operands[i])))
+            builder.input(name, graph.type_of(value))
         copy_nodes(nodes, sorted(needed), values, builder.copied)
-        order = {value: position for position, value in enumerate(reads)}
-        targets = dict(graph.aliases)
-        aliases = [(n, order[Value(targets[i])]) for n, i in enumerate(ends) if i in targets]
-        aliases += [(len(ends) + n, len(reads) + n) for n in range(len(slots))]
+        place = {value: position for position, value in enumerate(reads)}
+        aliases = [(n, place[target]) for n, target in targets.items()]
+        aliases += [(len(ends) + n, len(reads) + n) for n in range(len(handed))]
         part = builder.finish(*[values[value] for value in results], aliases=aliases)
         return NativePart(part, tuple(reads), tuple(handed), tuple(makes))
+
+
+def _name(node: Node, value: Value) -> str:
+    """What a part calls an input."""
+    if node.op == INPUT:
+        return str(node.attribute("name"))
+    if node.op == EXCHANGE:
+        return f"exchanged{node.attribute('number')}_{value.index}"
+    return f"saved{value.node}_{node.op}"

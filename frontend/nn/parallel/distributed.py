@@ -15,13 +15,12 @@ from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
 from frontend.distributed.tensors import broadcast_tensors
 from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
+from frontend.distributed.traced_shares import traced_shares
 from frontend.eager.backward import leaves_behind
 from frontend.nn.modules.module import Module
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor
 from frontend.utils._pytree import tree_leaves
-from graphc.errors import TraceError
-from graphc.ir.builder import user_location
 
 __all__ = ["DistributedDataParallel"]
 
@@ -244,21 +243,29 @@ class _ModelSteps:
     def traced_forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Forward in a compiled function. Buffers are made rank 0's behind backward."""
         model = self.model
-        if rely_on(SETTING, "shares", "set_deterministic(shares)") is not None:
-            raise TraceError(
-                "set_deterministic(True) calls the model once for each share of a batch",
-                hint="compile inside: DistributedDataParallel(torch.compile(module))",
-                location=user_location(),
+        shares = rely_on(SETTING, "shares", "shares of set_deterministic")
+        if not STATE.grad_enabled:
+            return model.module(*inputs, **kwargs)
+        reduction = TracedReduction.of(self.reducer)
+        if shares is not None:
+            check_divides(shares, model.process_group.size())
+            reduction.forward(
+                model.require_backward_grad_sync, set() if model.find_unused_parameters else None
             )
+            return traced_shares(reduction, model.module, shares).forward(inputs, kwargs)
         result = model.module(*inputs, **kwargs)
-        if STATE.grad_enabled:
-            unused = self._unused(result) if model.find_unused_parameters else None
-            reduction = TracedReduction.of(self.reducer)
-            reduction.forward(model.require_backward_grad_sync, unused)
+        unused = self._unused(result) if model.find_unused_parameters else None
+        reduction.forward(model.require_backward_grad_sync, unused)
         return result
 
     def _check_alone(self) -> None:
-        """Raise RuntimeError where a whole step is compiled that others are to stand in for."""
+        """Raise RuntimeError before a step that is compiled as a whole where others are to stand in
+        for this process, or eager steps left gradients of shares."""
+        if self.shares is not None and any(store.arrays for store in self.shares.stores):
+            raise RuntimeError(
+                "set_deterministic(True) keeps what no_sync() adds up by share: the step that "
+                "averages it has to be as those before, compiled as a whole or not"
+            )
         if self.joins is not None:
             raise RuntimeError(
                 "join() goes with backward() outside of compiled functions: compile the model"
