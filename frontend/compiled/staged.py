@@ -9,7 +9,7 @@ updated by the last part alone: a call that fails in an exchange has changed not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ import numpy as np
 from frontend.compiled.differentiable import run
 from frontend.compiled.sized_memo import executable_at
 from frontend.tracing.exchanges import Exchange
+from graphc.ir.instances import type_at
 from graphc.ir.nodes import Graph, Value
+from graphc.ir.registry import lookup, parameters
 from graphc.system import IMPORTING
 
 
@@ -35,20 +37,24 @@ def staged(
     if split is None:  # nothing that is exchanged is read
         return None
     parts = [compiler(part.graph, sizes) if part.graph.outputs else None for part in split.parts]
-    return StagedExecutable(split, parts, exchanges, reads_grads)
+    in_order = [exchanges[node.number] for node in split.exchanges]
+    return StagedExecutable(split, parts, in_order, reads_grads, {})
 
 
 class StagedExecutable:
-    """See the module. `reads_grads`: whether inputs are gradients, which may lie where exchanged
-    ones are to."""
+    """See the module. `exchanges` are those of the split, in its order. `reads_grads`: whether
+    inputs are gradients, which may lie where exchanged ones are to. `sizes`: those left open in the
+    graph."""
 
     def __init__(
-        self, split: Any, parts: Sequence[Any], exchanges: Sequence[Exchange], reads_grads: bool
-    ):
+        self, split: Any, parts: Sequence[Any], exchanges: Sequence[Exchange], reads_grads: bool,
+        sizes: Mapping[str, int],
+    ):  # fmt: skip
         self.split = split
         self.all_parts = list(parts)
-        self.exchanges = [exchanges[node.number] for node in split.exchanges]
+        self.exchanges = list(exchanges)
         self.reads_grads = reads_grads
+        self.sizes = sizes
 
     @property
     def graph(self) -> Graph:
@@ -64,8 +70,44 @@ class StagedExecutable:
     def at(self, **sizes: int) -> StagedExecutable:
         """The executable of these sizes."""
         parts = [part and executable_at(part, sizes) for part in self.all_parts]
-        exchanges = {node.number: each for node, each in zip(self.split.exchanges, self.exchanges)}
-        return StagedExecutable(self.split, parts, exchanges, self.reads_grads)  # type: ignore[arg-type]
+        return StagedExecutable(self.split, parts, self.exchanges, self.reads_grads, sizes)
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    def explain(self) -> Iterator[str]:
+        """What is exchanged between which parts, for `explain()`."""
+        for node, each in zip(self.split.exchanges, self.exchanges):
+            yield f"cut behind part {node.part + 1}: {each.name}"
+        for number in range(1, len(self.all_parts)):
+            crossing = [str(self.graph.type_of(value)) for value in self.split.crossing(number)]
+            if crossing:
+                yield f"part {number + 1} reads of earlier ones: {', '.join(crossing)}"
+
+    def handed(self, arrays: Sequence[Any]) -> list[tuple[Any, tuple[Any, ...]]]:
+        """Each part with the arrays it takes, where all processes exchange what this one has."""
+        values: dict[Value, Any] = {Value(i): array for i, array in enumerate(arrays)}
+        places = [
+            [self._zeros(value) for value in node.operands] for node in self.split.exchanges
+        ]  # fmt: skip
+        calls = []
+        for number, executable in enumerate(self.all_parts):
+            if executable is not None:
+                taken = self._taken(number, values, places)
+                calls.append((executable, tuple([np.array(array) for array in taken])))
+                self._run_part(number, values, places)
+            for node, place in zip(self.split.exchanges, places):
+                if node.part == number:
+                    self._fill(node, place, values)
+                    whole = self.graph.nodes[node.results[0].node]
+                    results = lookup(whole.op).compute(tuple(place), parameters(whole))
+                    values.update(zip(node.results, results))
+        return calls
+
+    def _zeros(self, value: Value) -> np.ndarray:
+        type = type_at(self.graph.type_of(value), self.sizes)
+        return np.zeros(type.shape, type.dtype.numpy)
+
+    # -- calling ---------------------------------------------------------------------------------
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As `Executable.run`."""
@@ -78,13 +120,22 @@ class StagedExecutable:
                 results = self._run_part(number, values, places)
             except BaseException as error:
                 written = getattr(error, "written", ())
-                if len(written):  # the inputs are updated when the last part has run, not before
-                    error.written = self._outputs(written, values) if number == last else ()  # type: ignore[attr-defined]
+                if len(written):  # inputs are updated when the last part has run, not before
+                    whole = self._outputs(written, values) if number == last else ()
+                    error.written = whole  # type: ignore[attr-defined]
                 raise
             for each, node, place in zip(self.exchanges, self.split.exchanges, places):
                 if node.part == number:
-                    self._exchange(each, node, place, values)
+                    self._fill(node, place, values)
+                    values.update(zip(node.results, each.run(place)))
         return self._outputs(results, values)
+
+    def _taken(
+        self, number: int, values: Mapping[Value, Any], places: Sequence[Sequence[np.ndarray]]
+    ) -> list[Any]:
+        part = self.split.parts[number]
+        taken = [values[value] for value in part.reads]
+        return taken + [places[exchange][position] for exchange, position in part.handed]
 
     def _run_part(
         self, number: int, values: dict[Value, Any], places: Sequence[Sequence[np.ndarray]]
@@ -94,23 +145,28 @@ class StagedExecutable:
         executable, part = self.all_parts[number], self.split.parts[number]
         if executable is None:
             return ()
-        taken = [values[value] for value in part.reads]
-        taken += [places[exchange][position] for exchange, position in part.handed]
-        results: Sequence[Any] = run(executable, taken)
-        first = len(results) - len(part.makes)
-        values.update(zip(part.makes, results[first:]))
+        results: Sequence[Any] = run(executable, self._taken(number, values, places))
+        values.update(zip(part.makes, results[len(results) - len(part.makes) :]))
         return results
 
-    def _exchange(
-        self, exchange: Exchange, node: Any, place: Sequence[np.ndarray], values: dict[Value, Any]
-    ) -> None:
+    def _fill(self, node: Any, place: Sequence[np.ndarray], values: Mapping[Value, Any]) -> None:
+        """Put there what no part has written: operands that were there before."""
         handed = self.split.parts[node.part].handed
         filled = {i for e, i in handed if self.split.exchanges[e] is node}
         for i, (value, array) in enumerate(zip(node.operands, place)):
             if i not in filled:
                 array[...] = values[value]
-        values.update(zip(node.results, exchange.run(place)))
 
     def _outputs(self, results: Sequence[Any], values: dict[Value, Any]) -> tuple[Any, ...]:
         pairs = zip(self.split.graph.outputs, self.split.outputs)
         return tuple([values[v] if at is None else results[at] for v, at in pairs])
+
+
+def cut_of(executable: Any) -> tuple[Any, Sequence[str]]:
+    """How the graph of an executable is cut, None where it is not, and by number what the exchanges
+    exchange."""
+    if not isinstance(executable, StagedExecutable):
+        return None, ()
+    pairs = zip(executable.split.exchanges, executable.exchanges)
+    names = {node.number: each.name for node, each in pairs}
+    return executable.split, [names.get(i, "") for i in range(max(names) + 1)]

@@ -285,6 +285,11 @@ class Reducer:
 
     # -- steps that are compiled as a whole ------------------------------------------------------
 
+    def described(self, count: int) -> str:
+        """What is exchanged, for `explain()`."""
+        nbytes = sum(bucket.flat.nbytes for bucket in self.buckets)
+        return f"the gradients of {count} parameters, {nbytes:,} bytes, {self.members.size} ranks"
+
     def begin_call(self, reads_grads: bool, unused: set[int] | None) -> None:
         """Have the buckets take the gradients of such a step, without those of `unused`."""
         self.begins()

@@ -105,7 +105,7 @@ def hand_out(parameter: Any, value: Tensor) -> None:
     """Have `.grad` of a parameter be `value`: a tensor from outside of the trace stays there."""
     captured = trace().captured_state(parameter)
     assert captured is not None
-    grad: Tensor | None = parameter._grad
+    grad: Any = parameter._grad
     if grad is not None and captured.state_outside.get("_grad") is grad:
         grad._assign(value)
     else:
@@ -120,11 +120,7 @@ class GradientExchange:
         self, reducer: Reducer, places: Sequence[tuple[Bucket, int]], unused: set[int] | None
     ):
         self.reducer, self.places, self.unused = reducer, places, unused
-        count, nbytes = len(places), sum(bucket.flat.nbytes for bucket in reducer.buckets)
-        self.name = (
-            f"the gradients of {count} parameters ({nbytes} bytes in {len(reducer.buckets)} "
-            f"buckets, {reducer.members.size} ranks)"
-        )
+        self.name = reducer.described(len(places))
 
     def begin(self, reads_grads: bool) -> list[np.ndarray]:
         self.reducer.begin_call(reads_grads, self.unused)

@@ -248,12 +248,7 @@ class SharesExchange:
     ):  # fmt: skip
         self.shares, self.places, self.unused = shares, places, unused
         self.states = [np.zeros(2, np.int64) for _ in range(drawn)]
-        buckets = shares.reducer.buckets
-        nbytes = sum(bucket.flat.nbytes for bucket in buckets)
-        self.name = (
-            f"the gradients of {len(places)} parameters ({nbytes} bytes in {len(buckets)} buckets, "
-            f"{shares.size} ranks) in {shares.count} shares"
-        )
+        self.name = f"{shares.reducer.described(len(places))} in {shares.count} shares"
 
     def begin(self, reads_grads: bool) -> list[np.ndarray]:
         self.shares.reducer.begin_call(reads_grads, self.unused)
