@@ -58,13 +58,31 @@ class Bucket:
         self.waiting: set[int] = set()
         self.work: Work | WorkFuture | None = None
 
-    def begin(self, reads_grads: bool = False) -> None:
-        """Take an array that nobody else reads: gradients of an earlier step may be kept, or, with
-        `reads_grads`, be read while new ones are written."""
-        lying = sum(
-            p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
-            for p in ([] if reads_grads else self.parameters)
+    def begin(self) -> None:
+        """Take an array that nobody else reads: gradients of an earlier step may be kept."""
+        self._begin_in(
+            sum(
+                p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
+                for p in self.parameters
+            )
         )
+
+    def begin_call(self, reads_grads: bool) -> None:
+        """The same before a step that gives `.grad` other tensors: those there now may be kept
+        too, or, with `reads_grads`, be read while new ones are written."""
+        lying = 0
+        for p in self.parameters if not reads_grads else ():
+            gradient = p._grad
+            array = None if gradient is None else gradient._value
+            # Of each one reference is the owner's, one the name here, one the argument.
+            if getattr(array, "base", None) is self.flat and (
+                sys.getrefcount(gradient) == sys.getrefcount(array) == 3
+            ):
+                lying += 1
+        self._begin_in(lying)
+
+    def _begin_in(self, lying: int) -> None:
+        """`lying`: how many references to the array are those of gradients that go."""
         if sys.getrefcount(self.flat) - lying > 2:
             self.flat = np.empty_like(self.flat)
         self.waiting = {id(p) for p in self.parameters}
@@ -295,7 +313,7 @@ class Reducer:
         self.begins()
         self.check_finished()
         for bucket in self.buckets:
-            bucket.begin(reads_grads)
+            bucket.begin_call(reads_grads)
             for i, p in enumerate(bucket.parameters if unused else ()):
                 if id(p) in (unused or ()):
                     bucket.view(i)[...] = 0

@@ -9,7 +9,8 @@ Native code writes gradients to where they are reduced, the buckets, and reads t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,12 @@ def rely_on(holder: Any, name: str, label: str) -> Any:
 
 class TracedReduction:
     """What a trace knows of the gradients of one model. `synced`: whether the last forward stood
-    outside of `no_sync`; `unused`: the ids of parameters that its outputs do not depend on."""
+    outside of `no_sync`, `quiet` whether one is under way; `unused`: the ids of parameters that the
+    outputs of that forward do not depend on."""
 
     def __init__(self, reducer: Reducer):
         self.reducer = reducer
-        self.synced = True
+        self.synced, self.quiet = True, False
         self.unused: set[int] | None = None
         self.waiting: set[int] | None = None  # None: no backward is under way
 
@@ -61,7 +63,16 @@ class TracedReduction:
     def forward(self, synced: bool, unused: set[int] | None) -> None:
         """The model is called."""
         self.check_finished()
-        self.synced, self.unused = synced, unused
+        self.synced, self.unused = synced and not self.quiet, unused
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """As the model's: the attribute that it sets there would be one of the trace."""
+        before, self.quiet = self.quiet, True
+        try:
+            yield
+        finally:
+            self.quiet = before
 
     def check_finished(self) -> None:
         """Raise RuntimeError where backward left gradients out."""
@@ -105,11 +116,11 @@ def hand_out(parameter: Any, value: Tensor) -> None:
     """Have `.grad` of a parameter be `value`: a tensor from outside of the trace stays there."""
     captured = trace().captured_state(parameter)
     assert captured is not None
-    grad: Any = parameter._grad
-    if grad is not None and captured.state_outside.get("_grad") is grad:
-        grad._assign(value)
-    else:
+    outside = captured.state_outside.get("_grad")
+    if outside is None or outside is not parameter._grad:
         parameter.grad = value
+    else:
+        outside._assign(value)
 
 
 class GradientExchange:

@@ -133,6 +133,10 @@ class DistributedDataParallel(Module):
     def no_sync(self) -> Iterator[None]:
         """Gradients of what runs inside are added up in this process; the first step behind it
         averages them along with its own."""
+        if tracing():
+            with TracedReduction.of(self.reducer).no_sync():
+                yield
+            return
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
