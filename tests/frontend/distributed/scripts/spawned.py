@@ -77,7 +77,7 @@ def demo(rank, world_size, folder):
     trainer = Trainer(model, loader, optim.SGD(model.parameters(), lr=0.05), f"{folder}/model.pt")
     trainer.train(3)
     with open(f"{folder}/losses{rank}.json", "w") as file:
-        json.dump(trainer.losses, file)
+        json.dump([torch.__name__, *trainer.losses], file)
     dist.destroy_process_group()
 
 
@@ -89,4 +89,4 @@ if __name__ == "__main__":
         for rank in range(world):
             with open(os.path.join(folder, f"losses{rank}.json")) as file:
                 losses.append(json.load(file))
-        print(json.dumps({"torch": torch.__name__, "losses": losses}))
+        print(json.dumps(losses))
