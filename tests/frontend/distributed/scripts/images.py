@@ -1,5 +1,5 @@
 """A script in the shape of the imagenet example on processors: its options, its workers by
-mp.spawn, meters that are reduced over the ranks, a validation set that no number of ranks divides, a
+mp.spawn, meters that are reduced over the ranks, a validation set that two ranks do not divide, a
 checkpoint beside the best one."""
 
 import argparse

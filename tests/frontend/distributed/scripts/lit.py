@@ -1,5 +1,5 @@
-"""A script in the shape of Lightning's examples: a LightningModule, a Trainer with the strategy that
-the command line names, on two processes that the strategy's own launcher starts."""
+"""A script in the shape of Lightning's examples: a LightningModule, a Trainer with the strategy
+that the command line names, on two processes that the strategy's own launcher starts."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import lightning as L
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 class Classifier(L.LightningModule):
@@ -43,6 +43,18 @@ class Classifier(L.LightningModule):
         optimizer = torch.optim.Adam(self.parameters(), lr=0.02)
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)]
 
+    def loader(self, rows, seed):
+        """Lightning's own sampler would draw the order, by the generator of each framework."""
+        dataset = data(rows, seed)
+        sampler = DistributedSampler(dataset, shuffle=False)
+        return DataLoader(dataset, batch_size=4, sampler=sampler)
+
+    def train_dataloader(self):
+        return self.loader(32, 1)
+
+    def val_dataloader(self):
+        return self.loader(16, 2)
+
     def on_train_end(self):
         strategy = type(self.trainer.strategy.model).__name__
         metric = self.trainer.callback_metrics["right"].item()
@@ -63,7 +75,6 @@ if __name__ == "__main__":
     trainer = L.Trainer(
         accelerator="cpu", devices=2, strategy=strategy, max_epochs=3, logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+        use_distributed_sampler=False,
     )  # fmt: skip
-    trainer.fit(
-        Classifier(path), DataLoader(data(32, 1), batch_size=4), DataLoader(data(16, 2), 4)
-    )
+    trainer.fit(Classifier(path))
