@@ -3,7 +3,7 @@
 
 `-m MODULE` runs a module instead, and `torchrun ARGS` is `-m torch.distributed.run ARGS`. Under
 mpiexec (`mpiexec -n 4 python -m frontend.run SCRIPT.py`) each process is told its rank as torchrun
-tells it.
+tells it. Python processes that the script starts run on the frontend too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.install import install_as
+from frontend.startup import hand_on
 from graphc.debug.program import started
 
 USAGE = "usage: python -m frontend.run SCRIPT.py [ARGS …] | -m MODULE [ARGS …] | torchrun [ARGS …]"
@@ -50,6 +51,7 @@ def run_module(name: str, arguments: Sequence[str] = ()) -> dict[str, Any]:
 
 def _prepare() -> None:
     install_as("torch")
+    hand_on()
     if any(name.startswith(("PMI_", "OMPI_")) for name in os.environ):
         from frontend.distributed.mpi import tell_script
 

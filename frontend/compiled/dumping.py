@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from frontend.compiled.program import Inputs
+from frontend.compiled.staged import cut_of
 from frontend.tracing.outside.source import CapturedSource, HostSource
 from graphc.errors import ArgumentError
 from graphc.ir.types import TensorType
@@ -23,15 +24,16 @@ def dumped(function: Any, folder: Any) -> list[Path]:
         from graphc.debug.dump_files import write_dump
 
     executables = [(each, e) for each in function.specializations for e in each.executables]
+    wholes = [cut_of(each.executable) for each, _ in executables]
     if not executables:
         raise ArgumentError("nothing is compiled yet", hint="call the function once, then dump it")
     options = function.options
     return [
         write_dump(
             folder, executable, options.level, threads=options.most_threads,
-            arrays=_arrays(instance.program.inputs, executable),
+            arrays=_arrays(instance.program.inputs, executable), whole=split, names=names,
         )
-        for instance, executable in executables
+        for (instance, executable), (split, names) in zip(executables, wholes)
     ]  # fmt: skip
 
 

@@ -77,6 +77,8 @@ def _details(each: Any) -> Iterator[str]:
         yield from _wrapped(each.packing.explain(), 2)
     for executable in each.executables:
         yield from _program(executable)
+    if hasattr(each.executable, "parts"):
+        yield from _wrapped(each.executable.explain(), 3)
     for executable in each.executables[-1:]:
         yield from _dearest(executable)
         yield from _weightiest(executable, program.options.level)

@@ -21,12 +21,14 @@ from frontend.compiled.options import Options
 from frontend.compiled.program import program_of
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization, specialization_at
+from frontend.compiled.staged import StagedExecutable, cut_of
 from frontend.tensors.memory_tracking import put_back_count
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import Trace, name_of, run_trace
+from graphc.debug.cut_decisions import cut_decisions
 from graphc.debug.traced import CallOptions, DrawnInput, OpenedGraph, TracedCall, drawn
 from graphc.errors import VerifyError
 from graphc.ir.instances import at_sizes
@@ -57,9 +59,20 @@ def traced_calls(
         specialization = known or Specialization(program, {}, ())
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
         executable, arrays = specialization.handed_over(leaves)
+        if isinstance(executable, StagedExecutable):
+            return _parts(executable, arrays, how)
         if specialization.function is None:
             return [_call(executable, _copies(arrays), how, eager.outputs)]
         return _pair(specialization.function, arrays, how, eager)
+
+
+def _parts(
+    executable: StagedExecutable, arrays: Sequence[Any], how: CallOptions
+) -> list[TracedCall]:
+    """The native parts of a call, as if all processes exchanged what this one has."""
+    around = tuple(cut_decisions(*cut_of(executable)))
+    calls = executable.handed(_copies(arrays))
+    return [replace(_call(part, values, how), around=around) for part, values in calls]
 
 
 class SizedCall(NamedTuple):

@@ -23,22 +23,26 @@ from frontend.compiled.options import Options
 from frontend.compiled.packing import PackingPlan, packing_plan
 from frontend.compiled.results import dressed, leaves, moved
 from frontend.compiled.sized_memo import of_graph
+from frontend.compiled.staged import staged
 from frontend.compiled.traced_function import TracedFunction
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import GraphInput
 from frontend.tracing.effects import RepeatedEffect
+from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.leaving import leaving
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import (
     ArgumentSource,
     CapturedSource,
     ComputedSource,
+    GradSource,
     InputSource,
 )
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import Trace
+from graphc.errors import TraceError
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeAnswers, SizeGuard
@@ -105,6 +109,11 @@ class Inputs:
         """How many arguments there are, if all are read, each where it stands; else -1."""
         count = len(self.positions)
         return count if self.positions == tuple(range(count)) else -1
+
+    @property
+    def has_grads(self) -> bool:
+        """Whether gradients from before the call are among them."""
+        return any(isinstance(source, GradSource) for source in self.sources)
 
     @property
     def captured_names(self) -> list[str]:
@@ -212,16 +221,19 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         if not differentiable:
             results, outputs = _with_grads(results, traced, options)
             graph, saved, size_guards = _graph(traced, graph_inputs, results, outputs, options)
+    _check_exchanges(session.exchanges, options, graph is None)
     if graph is None:
         results, function = _pair(traced, graph_inputs, results, compiler)
         types = tuple(function.types)
     else:
-        automatic = not grad_enabled and not trains
-        packing, answered = packing_plan(
-            inputs, results.updated, graph, compiler, automatic, example
-        )
-        executable = packing.main if packing else compiler(graph, example)
-        size_guards += answered
+        executable = staged(graph, session.exchanges.listed, inputs.has_grads, compiler, example)
+        if executable is None:
+            automatic = not grad_enabled and not trains
+            packing, answered = packing_plan(
+                inputs, results.updated, graph, compiler, automatic, example
+            )
+            executable = packing.main if packing else compiler(graph, example)
+            size_guards += answered
         types = graph.output_types
     if session.answers is not None:
         size_guards += session.answers.guards
@@ -234,6 +246,25 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         FreeNumbers(session.sizes, graph, results.structure), graph, executable, packing, function,
         types, saved,
     )  # fmt: skip
+
+
+def _check_exchanges(exchanges: Exchanges, options: Options, differentiable: bool) -> None:
+    """Raise TraceError for what cannot be cut where processes exchange values, or loses what is
+    promised of it."""
+    if differentiable and (exchanges.whole or exchanges.listed):
+        raise TraceError(
+            exchanges.whole
+            or f"{exchanges.listed[0].name} are exchanged in a compiled function that "
+            "is differentiated from outside",
+            hint="call backward() inside too, or compile inside: "
+            "DistributedDataParallel(torch.compile(module))",
+        )
+    if exchanges.exact and options.level == "relaxed":
+        raise TraceError(
+            f'{exchanges.exact} in a step that is compiled as a whole at level "relaxed", whose '
+            "bits depend on what stands beside it",
+            hint='compile at level "exact"',
+        )
 
 
 def _guards(traced: Trace, inputs: Inputs, results: Results) -> tuple[Guard, ...]:

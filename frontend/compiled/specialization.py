@@ -89,7 +89,7 @@ class Specialization:
             self.function = DifferentiableFunction(program.function, sizes, note)
         else:
             self.executable = executable_at(program.executable, sizes)
-            self.executables.append(self.executable)
+            self.executables += getattr(self.executable, "parts", (self.executable,))
             if program.packing is not None:
                 self.packing = Packing(program.packing, self, sizes)
 

@@ -24,6 +24,8 @@ from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import mixed, put, put_count, seed_stream, statistics
 from frontend.distributed.world import HERE, current
 from frontend.eager.backward import run_backward
+from frontend.functions.creation import tensor, zeros_like
+from frontend.functions.shape import cat
 from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
 from frontend.tensors.generator import default_generator
 from frontend.tensors.memory_tracking import count_write
@@ -102,16 +104,14 @@ class Shares:
         self.first = reducer.members.me * self.mine
         self.stores = [_Store() for _ in range(self.mine)]
         self.drawn = ""
-        self.anchor = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
-        self.anchor.requires_grad = True
+        self.anchor = tensor(0.0, dtype=DType.f32, requires_grad=True)
         self.anchor.register_post_accumulate_grad_hook(self._backward_ended)
 
     # -- forward ---------------------------------------------------------------------------------
 
     def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the model gives for the whole input: rows one behind another, means of numbers."""
-        if self.reducer.comm_hook is not None:
-            raise RuntimeError("set_deterministic(True) goes without communication hooks")
+        self.check_callable()
         leaves, spec = tree_flatten((inputs, kwargs))
         rows = self._rows(leaves)
         norms = self._norms()
@@ -144,8 +144,13 @@ class Shares:
         self.drawn = f", drawn from seed {state[0]} at {state[1]}" if advanced else ""
         self._settle_statistics(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
-        results = _Joined.apply(self, parts, taken, leaves, self.anchor, *wanting)
+        results = JoinedShares.apply(self, parts, taken, leaves, self.anchor, *wanting)
         return tree_unflatten(list(results), out_spec)
+
+    def check_callable(self) -> None:
+        """Raise RuntimeError where the model has a communication hook."""
+        if self.reducer.comm_hook is not None:
+            raise RuntimeError("set_deterministic(True) goes without communication hooks")
 
     def _rows(self, leaves: list[Any]) -> int:
         """How many rows a share has. Raises ValueError where tensors have different ones, or what
@@ -221,9 +226,13 @@ class Shares:
             gradients = run_backward(
                 roots, [*parameters, *wanting], retain_graph=False, create_graph=False
             )
-            self.stores[j].take(parameters, gradients[: len(parameters)])
+            self.take(j, gradients[: len(parameters)])
             of_inputs.append(gradients[len(parameters) :])
         return of_inputs
+
+    def take(self, j: int, gradients: Sequence[Any]) -> None:
+        """Add up the gradients of share j."""
+        self.stores[j].take(self.reducer.parameters, gradients)
 
     def _backward_ended(self, anchor: Any) -> None:
         anchor.grad = None
@@ -244,19 +253,23 @@ class Shares:
             reducer.unused = unused
             anywhere = reducer._used_anywhere()
         flats = [self._summed(bucket, stores) for bucket in reducer.buckets]
-        works = []
-        for bucket, flat in zip(reducer.buckets, flats):
-            kind = f"{TensorType.of(flat)}{self.drawn}"
-            name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
-            steps = all_reduce(Round(reducer.members, name), flat, add, self._scaled)
-            works.append(current().start(name, steps, reducer.timeout))
-        for work in works:
-            work.wait()
+        self.reduce_flat(flats, self.drawn)
         for bucket, flat in zip(reducer.buckets, flats):
             for p, slot in zip(bucket.parameters, bucket.slots):
                 if anywhere is None or anywhere[id(p)]:
                     self._hand_out(p, flat[slot].reshape(p.tensor_type.shape))
         reducer.finished()
+
+    def reduce_flat(self, flats: Sequence[np.ndarray], drawn: str) -> None:
+        """Add up what lies in the buckets over the ranks. `drawn`: from which random numbers."""
+        works = []
+        for number, flat in enumerate(flats):
+            kind = f"{TensorType.of(flat)}{drawn}"
+            name = f"the gradients of bucket {number} ({kind}) in {self.count} shares"
+            steps = all_reduce(Round(self.reducer.members, name), flat, add, self._scaled)
+            works.append(current().start(name, steps, self.reducer.timeout))
+        for work in works:
+            work.wait()
 
     def _scaled(self, part: Any) -> None:
         np.multiply(part, np.asarray(1 / self.count, part.dtype), part)
@@ -283,7 +296,7 @@ class Shares:
         count_write(present._counter)
 
 
-class _Joined(Function):
+class JoinedShares(Function):
     """The outputs of all shares as those of one call."""
 
     @staticmethod
@@ -322,27 +335,31 @@ def _together(column: Sequence[Any]) -> Any:
     first = column[0]
     if not isinstance(first, Tensor):
         return first
-    arrays = [x._array("the output of a share") for x in column]
     if first.dim():
-        whole = np.concatenate(arrays)
-    elif first.is_floating_point():
-        whole = tree([array.copy() for array in arrays], add)
-        whole = np.asarray(whole * whole.dtype.type(1 / len(arrays)))
-    else:
-        whole = arrays[0].copy()
-    return make(np.ascontiguousarray(whole), TensorType.of(whole))
+        return cat(column)
+    if first.is_floating_point():
+        return tree_of(column) * (1 / len(column))
+    return first.clone()
+
+
+def tree_of(tensors: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors as `exchange.tree` adds them."""
+    rows = [*tensors]
+    step = 1
+    while step < len(rows):
+        for i in range(0, len(rows) - step, 2 * step):
+            rows[i] = rows[i] + rows[i + step]
+        step *= 2
+    return rows[0]
 
 
 def _share_of(cotangent: Tensor, output: Tensor, j: int, count: int) -> Tensor:
     """The cotangent of one share's output, as if its rows were the whole batch: of the loss of the
     rank it is the count-th part, and powers of two change no bit."""
-    array = cotangent._array("a gradient")
-    if output.dim():
-        rows = output.shape[0]
-        array = array[j * rows : (j + 1) * rows]
-        array = array * array.dtype.type(count)
-    array = np.ascontiguousarray(array).reshape(output.shape)
-    return make(array, output.tensor_type)
+    if not output.dim():
+        return cotangent
+    rows = output.shape[0]
+    return cotangent[j * rows : (j + 1) * rows] * count
 
 
 def _gathered(column: Sequence[Any], count: int) -> Any:
@@ -350,13 +367,8 @@ def _gathered(column: Sequence[Any], count: int) -> Any:
     if all(gradient is None for gradient in column):
         return None
     first = next(g for g in column if g is not None)
-    arrays = [
-        np.zeros(first.shape, first.dtype.numpy) if g is None else g._array("a gradient")
-        for g in column
-    ]
-    whole = np.concatenate(arrays) if first.dim() else tree([a.copy() for a in arrays], add)
-    whole = np.asarray(whole * whole.dtype.type(1 / count))
-    return make(whole, TensorType.of(whole))
+    parts = [zeros_like(first) if g is None else g for g in column]
+    return (cat(parts) if first.dim() else tree_of(parts)) * (1 / count)
 
 
 def _cut(leaf: Any, j: int, rows: int) -> Any:

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from frontend.distributed.exchange import Members, Round, all_reduce
+from frontend.distributed.traced import TracedReduction
 from frontend.distributed.world import Work, WorkFuture, current
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import tracing
 from frontend.tensors.tensor import Tensor, make
-from graphc.errors import TraceError
-from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 from graphc.references import other_references
 
@@ -61,10 +60,28 @@ class Bucket:
 
     def begin(self) -> None:
         """Take an array that nobody else reads: gradients of an earlier step may be kept."""
-        lying = sum(
-            p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
-            for p in self.parameters
+        self._begin_in(
+            sum(
+                p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
+                for p in self.parameters
+            )
         )
+
+    def begin_call(self, reads_grads: bool) -> None:
+        """The same before a step that gives `.grad` other tensors: those there now may be kept
+        too, or, with `reads_grads`, be read while new ones are written."""
+        lying = 0
+        for p in self.parameters if not reads_grads else ():
+            held = p.__dict__
+            if held.get("_grad") is None or other_references(held, "_grad"):
+                continue
+            inner = held["_grad"].__dict__
+            if getattr(inner["_value"], "base", None) is self.flat:
+                lying += not other_references(inner, "_value")
+        self._begin_in(lying)
+
+    def _begin_in(self, lying: int) -> None:
+        """`lying`: how many references to the array are those of gradients that go."""
         if other_references(self.__dict__, "flat") > lying:
             self.flat = np.empty_like(self.flat)
         self.waiting = {id(p) for p in self.parameters}
@@ -167,6 +184,7 @@ class Reducer:
         self.next = 0  # the bucket to be begun
         self.under_way = False
         self.syncs: Callable[[], bool] = lambda: True
+        self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
         for p in self.parameters:
             p.register_post_accumulate_grad_hook(self.ready)
 
@@ -174,12 +192,16 @@ class Reducer:
         """Raise RuntimeError where backward left gradients out."""
         if not self.under_way:
             return
+        self.under_way = False
+        raise self.unfinished(set().union(*[bucket.waiting for bucket in self.buckets]))
+
+    def unfinished(self, waiting: set[int]) -> RuntimeError:
+        """The error for parameters that backward did not come to."""
         missing = [
-            self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) in b.waiting
+            self.names[id(p)] for b in self.buckets for p in b.parameters if id(p) in waiting
         ]
         shown = ", ".join(missing[:8]) + ("" if len(missing) <= 8 else f" and {len(missing) - 8}")
-        self.under_way = False
-        raise RuntimeError(
+        return RuntimeError(
             "Expected to have finished reduction in the prior iteration before starting a new one. "
             "This error indicates that your module has parameters that were not used in producing "
             f"loss: {shown}. Pass find_unused_parameters=True to DistributedDataParallel, and have "
@@ -189,24 +211,25 @@ class Reducer:
     def ready(self, parameter: Any) -> None:
         """The gradient of a parameter is there: the hook that backward calls."""
         if tracing():
-            raise TraceError(
-                "backward() of a DistributedDataParallel model in a compiled function: ranks "
-                "exchange gradients between compiled parts",
-                hint="compile the model or the loss, and call backward() and step() outside",
-                location=user_location(),
-            )
+            TracedReduction.of(self).ready(parameter)
+            return
         if not self.syncs() or (self.members.size == 1 and self.comm_hook is None):
             return
-        if parameter._grad._requires_grad:
-            raise RuntimeError(
-                "DistributedDataParallel does not average gradients that are to be differentiated "
-                "(create_graph=True)"
-            )
+        self.check_plain(parameter)
         if not self.under_way:
             self._begin()
         bucket, position = self.places[id(parameter)]
         bucket.take(position)
         self._launch()
+
+    @staticmethod
+    def check_plain(parameter: Any) -> None:
+        """Raise RuntimeError for a gradient with a history."""
+        if parameter._grad._requires_grad:
+            raise RuntimeError(
+                "DistributedDataParallel does not average gradients that are to be differentiated "
+                "(create_graph=True)"
+            )
 
     def _begin(self) -> None:
         self.under_way, self.next = True, 0
@@ -242,13 +265,13 @@ class Reducer:
         self.under_way = False
         anywhere = None if self.unused is None else self._used_anywhere()
         for bucket in self.buckets:
-            self._settle(bucket)
+            self.settle(bucket)
             for i, p in enumerate(bucket.parameters):
                 if anywhere is None or p._grad is not None or anywhere[id(p)]:
                     bucket.hand_out(i)
         self.finished()
 
-    def _settle(self, bucket: Bucket) -> None:
+    def settle(self, bucket: Bucket) -> None:
         """Wait for a bucket, and take what a hook made of it."""
         assert bucket.work is not None
         value = bucket.work.wait()
@@ -266,12 +289,51 @@ class Reducer:
 
     def _used_anywhere(self) -> dict[int, bool]:
         """Of each parameter whether any rank has used it."""
-        unused = self.unused or set()
+        counts = self.count_used(self.unused or set())
+        return {id(p): bool(count) for p, count in zip(self.parameters, counts)}
+
+    def count_used(self, unused: set[int]) -> np.ndarray:
+        """Of each parameter how many ranks have used it."""
         counts = np.array([id(p) not in unused for p in self.parameters], np.int32)
         name = "which parameters were used"
         steps = all_reduce(Round(self.members, name), counts, add)
         current().start(name, steps, self.timeout).wait()
-        return {id(p): bool(count) for p, count in zip(self.parameters, counts)}
+        return counts
+
+    # -- steps that are compiled as a whole ------------------------------------------------------
+
+    def described(self, count: int) -> str:
+        """What is exchanged, for `explain()`."""
+        nbytes = sum(bucket.flat.nbytes for bucket in self.buckets)
+        return f"the gradients of {count} parameters, {nbytes:,} bytes, {self.members.size} ranks"
+
+    def begin_call(self, reads_grads: bool, unused: set[int] | None) -> None:
+        """Have the buckets take the gradients of such a step, without those of `unused`."""
+        self.begins()
+        self.check_finished()
+        for bucket in self.buckets:
+            bucket.begin_call(reads_grads)
+            for i, p in enumerate(bucket.parameters if unused else ()):
+                if id(p) in (unused or ()):
+                    bucket.view(i)[...] = 0
+
+    def check_used(self, unused: set[int] | None) -> None:
+        """Raise RuntimeError, on all ranks, where some use a parameter and others do not: whether
+        it has a gradient was decided when the step was compiled. None: it is not looked for."""
+        if unused is None:
+            return
+        counts = self.count_used(unused)
+        apart = [
+            self.names[id(p)]
+            for p, count in zip(self.parameters, counts)
+            if 0 < count < self.members.size
+        ]
+        if apart:
+            raise RuntimeError(
+                "a step that is compiled as a whole uses the same parameters on all ranks, or on "
+                f"none; some ranks do not use {', '.join(apart[:8])}: call backward() outside of "
+                "the compiled function"
+            )
 
     def shadow(self) -> None:
         """Take part in what the others reduce, with nothing to add: for a rank without input."""

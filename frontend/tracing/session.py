@@ -36,6 +36,7 @@ from frontend.tracing.captured import Captured, GraphInput, have_state
 from frontend.tracing.containers import can_be_put_back, contents
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.effects import TracedEffects
+from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.histories import Histories, TracedSweep
 from frontend.tracing.hooks_inside import HooksInside
@@ -100,6 +101,7 @@ class Session(Mutations):
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
+        self.exchanges = Exchanges(self)
         self.backward_called = False
         self.backwards: list[tuple[int, int]] = []  # the nodes of each, by number
         self._filled: dict[Any, Var] = {}

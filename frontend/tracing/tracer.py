@@ -211,6 +211,7 @@ def run_trace(
             generators = session.captured_globals.generators
             drawn = _random_states(generators)
             result = function(*arguments, **keywords)
+            session.exchanges.check_ended()
             session.hooks.check_removed()
             session.numbers.places.check_unchanged()
             session.captured_globals.close_numbers()

@@ -23,6 +23,7 @@ from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
+from graphc.debug.cut_decisions import cut_decisions
 from graphc.debug.flat_graph import flat_graph
 from graphc.debug.ledger import Decision
 from graphc.ir.dims import fixed
@@ -34,6 +35,7 @@ from graphc.ir.verifier import verify
 from graphc.ops.kinds.op import check_text
 from graphc.passes.pipelines import optimize
 from graphc.passes.recorder import PassRecord, Recorder
+from graphc.passes.split_exchanges import split_exchanges
 from graphc.runtime.pool import chosen_threads
 from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import BUILT_AROUND
@@ -77,7 +79,9 @@ def decisions(
         most, why = chosen_threads(threads)
         plan, schedule = spread(plan, work, most) if most > 1 else (plan, one_thread(plan, why))
     recorder.plan, names = plan, kernels(plan)
-    decided = [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
+    split = split_exchanges(graph)
+    decided = [] if split is None else cut_decisions(split)
+    decided += [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
     decided += [decision for each in recorder.passes for decision in _relaxed(each)]
     decided += [decision for each in recorder.passes for decision in _rewritten(each)]
     decided += _scheduled(scheduler, plan, names, "")

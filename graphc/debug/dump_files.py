@@ -9,6 +9,7 @@ out: a folder with
 | `01_dead_code.graph`, … | the graph after each pass that changed it |
 | `…_plan.txt`, `…_nests.txt`, `…_loops.txt`, `…_llvm.ll`, `…_asm.s` | the stages below |
 | `ledger.txt`, `ledger.json` | every decision, and why |
+| `whole.graph` | of a part of a graph that is cut for other processes: that graph |
 | `graph.dot`, `plan.dot` | the optimised graph and the plan, for Graphviz |
 | `inputs.npz`, `outputs.txt` | the bytes of each input, a digest of those of each output |
 | `repro.py` | compiles and runs it from these files alone, and compares every bit of the outputs |
@@ -29,6 +30,7 @@ import numpy as np
 from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.program.link import plan_kernels
 from graphc.debug import ledger
+from graphc.debug.cut_decisions import cut_decisions
 from graphc.debug.decisions import decisions
 from graphc.debug.dot import graph_dot, plan_dot
 from graphc.debug.dump import nest_text
@@ -36,6 +38,7 @@ from graphc.debug.summary import as_json, summary_of
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import Recorder
+from graphc.passes.split_exchanges import ExchangeSplit
 from graphc.runtime.executable import Executable
 from graphc.schedule.plan import kernels as named_kernels
 
@@ -75,20 +78,25 @@ sys.exit(found != EXPECTED)
 
 def write_dump(
     folder: Path | str, executable: Executable, level: str, *, threads: int | None = None,
-    arrays: Sequence[Array] | None = None, **options: Any,
+    arrays: Sequence[Array] | None = None, whole: ExchangeSplit | None = None,
+    names: Sequence[str] = (), **options: Any,
 ) -> Path:  # fmt: skip
     """Write a compiled graph into a new folder inside of `folder`, which is returned. `level`,
-    `threads` and `options` are those it was compiled with; `arrays` its inputs, which are copied.
+    `threads` and `options` are those it was compiled with; `arrays` its inputs, which are copied;
+    `whole` what the graph is a part of, and `names` what is exchanged between those.
     Raises ArgumentError for a folder that cannot be written."""
     graph, target = executable.graph, executable.target
     arrays = drawn(graph) if arrays is None else [np.array(array) for array in arrays]
     recorder = Recorder()
     decided = decisions(graph, level, target=target, threads=threads, recorder=recorder, **options)
+    decided = [*(cut_decisions(whole, names) if whole else ()), *decided]
     told = {"level": level, "threads": threads, "target": target.name, **options}
     try:
         place = _new_folder(Path(folder), graph.name)
         for number, (name, text) in enumerate(_stages(graph, recorder, executable)):
             (place / f"{number:02}_{name}").write_text(text + "\n", "utf-8")
+        if whole is not None:
+            (place / "whole.graph").write_text(str(whole.graph) + "\n", "utf-8")
         (place / "ledger.txt").write_text("\n".join(ledger.text(decided)) + "\n", "utf-8")
         (place / "ledger.json").write_text(
             as_json(summary_of(graph, recorder.plan, decided)) + "\n", "utf-8"

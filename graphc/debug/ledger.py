@@ -30,13 +30,14 @@ KINDS = {
     "not in place": "an output is copied into the input that it updates, at the end",
     "saved": "forward keeps a value for backward",
     "recomputed": "backward computes a value again",
+    "cut": "native code ends, and values are exchanged with other processes",
     "layout": "a value is stored in another order than its own",
     "strategy": "which loops a kernel becomes",
     "threads": "over how many threads a step is split",
     "check": "the content of an operand is tested at run time",
 }
 IMPORTANCE = (
-    "not fused", "not in place", "computed again", "saved", "recomputed", "check", "layout",
+    "cut", "not fused", "not in place", "computed again", "saved", "recomputed", "check", "layout",
     "strategy", "threads", "kept", "fused", "in place", "rewritten",
 )  # fmt: skip
 """The kinds that cost something first."""
@@ -125,7 +126,9 @@ def _meaning(decision: Decision) -> str:
     return f"{what}{f' in {within}' if within else ''}: {decision.why}  // {place}"
 
 
-_TOLD = ("not fused", "not in place", "layout", "saved", "recomputed", "computed again", "check")
+_TOLD = (
+    "cut", "not fused", "not in place", "layout", "saved", "recomputed", "computed again", "check",
+)  # fmt: skip
 
 
 def weightiest(decisions: Iterable[Decision], count: int) -> Iterator[str]:

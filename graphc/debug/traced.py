@@ -16,6 +16,7 @@ from graphc.ir.types import TensorType
 
 if TYPE_CHECKING:
     from graphc.build.built_source import ObjectSource
+    from graphc.debug.ledger import Decision
     from graphc.runtime.executable import Executable
 
 Array = np.ndarray[Any, Any]
@@ -47,13 +48,15 @@ class TracedCall:
 
     `eager(backend)` runs the object itself, each op by "numpy" or by its own kernel ("native"), and
     gives the graph's outputs, None for those it does not know; all state is as before afterwards.
-    None: there is nothing to run. `opened`: what the call runs, where that leaves sizes open."""
+    None: there is nothing to run. `opened`: what the call runs, where that leaves sizes open.
+    `around`: what was decided of it before it was compiled, of a part of a graph that was cut."""
 
     graph: Graph
     arrays: tuple[Array, ...]
     options: CallOptions
     eager: EagerRunner | None = None
     opened: OpenedGraph | None = None
+    around: tuple[Decision, ...] = ()
 
     def fresh(self) -> list[Array]:
         """Copies of the arrays, for a call that may write them."""

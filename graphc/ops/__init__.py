@@ -3,8 +3,9 @@
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract, indexing,
-order, generate, composite, control; and what serves all: conversion, interpreter, work. Folders are
-those built on them: scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
+order, generate, composite, control, exchange; and what serves all: conversion, interpreter, work.
+Folders are those built on them: scalar_functions, linear_algebra, nn, and layouts, which only
+passes put in.
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ from graphc.ops import (
     contract,
     control,
     elementwise,
+    exchange,
     generate,
     indexing,
     layouts,
@@ -44,6 +46,7 @@ __all__ = [
     "contract",
     "control",
     "elementwise",
+    "exchange",
     "generate",
     "indexing",
     "layouts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +48,24 @@ def test_a_script_has_its_arguments_its_folder_and_its_exit_code(tmp_path: Path)
 def test_what_cannot_be_run_says_so(arguments, message, capsys) -> None:
     assert main(arguments) == MISUSED
     assert message in capsys.readouterr().err
+
+
+STARTS = """
+import os, subprocess, sys
+told = "import sys; print('frontend' in sys.modules, sys.BESIDE); import torch; print(torch)"
+print(subprocess.run([sys.executable, "-c", told], capture_output=True, text=True).stdout)
+"""
+
+
+def test_what_a_script_starts_runs_on_the_frontend_too(tmp_path: Path) -> None:
+    """Whatever starts it; who imports no torch loads nothing, and other sites are customized."""
+    (tmp_path / "script.py").write_text(STARTS)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import sys\nsys.BESIDE = 'here'\n")
+    paths = [str(tmp_path / "site"), str(Path(__file__).parents[2])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "frontend.run", "script.py"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert result.stderr == "" and result.stdout.startswith("False here\n<module 'frontend'")

@@ -17,8 +17,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ from tests.fuzz.frame import Broken, Fuzzer
 STEPS = 6
 LIMIT = 10.0
 """Seconds from the fault to the end of all."""
+WHOLE = 120.0
+"""Seconds of a run in which there is no fault yet: processes start, and may compile."""
+MODES = ("eager", "whole", "shares")
+"""How steps run: each op by itself; compiled as a whole; that with `set_deterministic`."""
 FAULTS = ("none", "raise", "kill", "skip", "shape", "dtype", "other", "exit", "quit", "destroy")
 SEEN = ("is gone", "do not call the same collective", "BAD TERMINATION", "ended by")
 KINDS = ("gradients", "sum", "objects", "barrier")
@@ -38,9 +44,10 @@ KINDS = ("gradients", "sum", "objects", "barrier")
 @dataclass(frozen=True)
 class Case:
     """`count` ranks, of which `victim` has a fault at step `step`, before the exchange `kind` of
-    it; one that is killed lives `delay` seconds longer."""
+    it; one that is killed lives `delay` seconds longer. `mode`: how steps run."""
 
     transport: str
+    mode: str
     count: int
     victim: int
     step: int
@@ -50,9 +57,10 @@ class Case:
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
-    count = int(random.integers(2, 4))
+    mode = MODES[int(random.integers(len(MODES)))]
+    count = 2 if mode == "shares" else int(random.integers(2, 4))
     return Case(
-        "mpi" if random.integers(8) == 0 else "local", count, int(random.integers(count)),
+        "mpi" if random.integers(8) == 0 else "local", mode, count, int(random.integers(count)),
         int(random.integers(STEPS)), KINDS[int(random.integers(len(KINDS)))],
         FAULTS[int(random.integers(len(FAULTS)))], float(random.uniform(0, 0.01)),
     )  # fmt: skip
@@ -69,15 +77,25 @@ def train(case: Case, folder: Path) -> None:
     torch.manual_seed(rank)
     model = DistributedDataParallel(torch.nn.Linear(40, 300))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if case.mode == "shares":
+        dist.set_deterministic(True, shares=4)
+    learn = partial(learned, model, optimizer)
+    call = learn if case.mode == "eager" else torch.compile(learn)
+    call(torch.ones(4, 40))  # no fault comes while others compile: that takes as long as it takes
     for step in range(STEPS):
         for kind in KINDS:
             if rank == case.victim and (step, kind) == (case.step, case.kind):
+                (folder / "fault").touch()
                 if not fault(case):
                     continue
             if kind == "gradients":
-                optimizer.zero_grad()
-                model(torch.ones(4, 40) * (rank + 1)).sum().backward()
-                optimizer.step()
+                before = model.module.weight.detach().clone()
+                try:
+                    call(torch.ones(4, 40) * (rank + 1))
+                except BaseException:
+                    if not torch.equal(before, model.module.weight):
+                        print("a step that failed has changed weights", file=sys.stderr)
+                    raise
             elif kind == "sum":
                 dist.all_reduce(torch.ones(5000))
             elif kind == "objects":
@@ -86,6 +104,13 @@ def train(case: Case, folder: Path) -> None:
                 dist.barrier()
         if rank == 0:
             torch.save({"step": step, "model": model.state_dict()}, folder / "checkpoint.pt")
+
+
+def learned(model: Any, optimizer: Any, x: Any) -> None:
+    """One step."""
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
 
 
 def fault(case: Case) -> bool:
@@ -137,9 +162,7 @@ def _local(case: Case, folder: Path) -> list[Any]:
     ranks = [context.Process(target=_child, args=(case, r, folder)) for r in range(case.count)]  # type: ignore[attr-defined]
     for process in ranks:
         process.start()
-    end = time.monotonic() + LIMIT
-    for process in ranks:
-        process.join(max(0.0, end - time.monotonic()))
+    _wait(folder, lambda: all(process.exitcode is not None for process in ranks))
     codes = [process.exitcode for process in ranks]
     for process in ranks:
         process.kill()
@@ -152,11 +175,20 @@ def _mpi(case: Case, folder: Path) -> list[Any]:
     command += [sys.executable, "-m", "tests.fuzz.ranks", json.dumps(asdict(case)), str(folder)]
     with open(folder / "stderr0", "w", encoding="utf-8") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)
-        try:
-            return [process.wait(LIMIT + 5)]  # the start of Python is no part of it
-        except subprocess.TimeoutExpired:
+        _wait(folder, lambda: process.poll() is not None)
+        code = process.poll()
+        if code is None:
             process.kill()
-            return [None]
+        return [code]
+
+
+def _wait(folder: Path, ended: Callable[[], bool]) -> None:
+    """Wait until all have ended, or it takes too long."""
+    end, seen = time.monotonic() + WHOLE, False
+    while not ended() and time.monotonic() < end:
+        if not seen and (folder / "fault").exists():
+            end, seen = time.monotonic() + LIMIT, True
+        time.sleep(0.01)
 
 
 def check(case: Case) -> str:
@@ -177,8 +209,11 @@ def check(case: Case) -> str:
         others = not mpi and any(code for r, code in enumerate(codes) if r != case.victim)
         if others and not any(text in said for text in SEEN):
             raise Broken(f"the others are told nothing: {said}")
+        if "has changed weights" in said:
+            raise Broken(f"a step that failed is half done: {said}")
         _check_checkpoint(folder, case)
-        return f"{'mpi' if mpi else 'local'}: {case.fault}{'' if failed else ', all through'}"
+        through = "" if failed else ", all through"
+        return f"{'mpi' if mpi else 'local'}, {case.mode}: {case.fault}{through}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

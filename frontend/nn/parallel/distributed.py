@@ -14,13 +14,13 @@ from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
 from frontend.distributed.tensors import broadcast_tensors
+from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
+from frontend.distributed.traced_shares import traced_shares
 from frontend.eager.backward import leaves_behind
 from frontend.nn.modules.module import Module
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor
 from frontend.utils._pytree import tree_leaves
-from graphc.errors import TraceError
-from graphc.ir.builder import user_location
 
 __all__ = ["DistributedDataParallel"]
 
@@ -125,20 +125,18 @@ class DistributedDataParallel(Module):
     # -- one step --------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if tracing():  # what follows is Python's, at each call: see `_ModelSteps`
-            if SETTING.shares is not None:
-                raise TraceError(
-                    "set_deterministic(True) calls the model once for each share of a batch",
-                    hint="compile inside: DistributedDataParallel(torch.compile(module))",
-                    location=user_location(),
-                )
-            return self.module(*inputs, **kwargs)
+        if tracing():
+            return self._steps.traced_forward(inputs, kwargs)
         return self._steps.forward(inputs, kwargs)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradients of what runs inside are added up in this process; the first step behind it
         averages them along with its own."""
+        if tracing():
+            with TracedReduction.of(self.reducer).no_sync():
+                yield
+            return
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -223,6 +221,7 @@ class _ModelSteps:
             named, chosen._members, chosen._timeout, model.bucket_bytes_cap, self._finished
         )
         self.reducer.syncs = self._syncs
+        self.reducer.begins = self._check_alone
 
     def _syncs(self) -> bool:
         return self.model.require_backward_grad_sync if self.synced is None else self.synced
@@ -244,6 +243,37 @@ class _ModelSteps:
             self.synced = model.require_backward_grad_sync
             self.reducer.unused = self._unused(result) if model.find_unused_parameters else None
         return result
+
+    def traced_forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Forward in a compiled function. Buffers are made rank 0's behind backward."""
+        model = self.model
+        shares = rely_on(SETTING, "shares", "shares of set_deterministic")
+        if not STATE.grad_enabled:
+            return model.module(*inputs, **kwargs)
+        reduction = TracedReduction.of(self.reducer)
+        if shares is not None:
+            check_divides(shares, model.process_group.size())
+            reduction.forward(
+                model.require_backward_grad_sync, set() if model.find_unused_parameters else None
+            )
+            return traced_shares(reduction, model.module, shares).forward(inputs, kwargs)
+        result = model.module(*inputs, **kwargs)
+        unused = self._unused(result) if model.find_unused_parameters else None
+        reduction.forward(model.require_backward_grad_sync, unused)
+        return result
+
+    def _check_alone(self) -> None:
+        """Raise RuntimeError before a step that is compiled as a whole where others are to stand in
+        for this process, or eager steps left gradients of shares."""
+        if self.shares is not None and any(store.arrays for store in self.shares.stores):
+            raise RuntimeError(
+                "set_deterministic(True) keeps what no_sync() adds up by share: the step that "
+                "averages it has to be as those before, compiled as a whole or not"
+            )
+        if self.joins is not None:
+            raise RuntimeError(
+                "join() goes with backward() outside of compiled functions: compile the model"
+            )
 
     def _in_shares(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Forward by `set_deterministic`."""
@@ -303,6 +333,10 @@ class _ModelSteps:
 
     def _finished(self) -> None:
         model = self.model
+        if tracing():
+            if model.require_forward_param_sync and model.broadcast_buffers:
+                broadcast_buffers(model._shared_buffers(), model.process_group)
+            return
         if self.synced is None and model.require_forward_param_sync and model.broadcast_buffers:
             self.broadcast_buffers()  # before the next step: a compiled forward has no place for it
         self.synced = None

@@ -56,6 +56,7 @@ def call_data(call: TracedCall, seconds: float) -> CallData:
         call.graph, options.level, target=options.target, threads=options.threads,
         recorder=recorder,
     )  # fmt: skip
+    decided = [*call.around, *decided]
     measured = profile(executable, call.arrays, seconds)
     plan = executable.plan
     flat = flat_plan(plan)
