@@ -3,8 +3,9 @@
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract, indexing,
-order, generate, composite, control; and what serves all: conversion, interpreter, work. Folders are
-those built on them: scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
+order, generate, mersenne_twister, composite, control; and what serves all: conversion, interpreter,
+work. Folders are those built on them: scalar_functions, linear_algebra, nn, and layouts, which only
+passes put in.
 """
 
 from typing import Any
@@ -21,6 +22,7 @@ from graphc.ops import (
     indexing,
     layouts,
     linear_algebra,
+    mersenne_twister,
     movement,
     nn,
     order,
@@ -48,6 +50,7 @@ __all__ = [
     "indexing",
     "layouts",
     "linear_algebra",
+    "mersenne_twister",
     "movement",
     "nn",
     "order",
