@@ -2,7 +2,7 @@
 
 MT19937 (Matsumoto, Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform
 pseudo-random number generator", 1998). Its state is i32[625]: 624 words, and how many of them have
-been given out; from 624 on there are none left, and the next ones are made of them first.
+been used; from 624 on there are none left, and the next ones are made of them first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from graphc.errors import AttributeValueError, DTypeError
 from graphc.ir.dims import Extent
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import Array, SampleDrawer, Types
-from graphc.ops.kinds.serial import Memory, Serial
+from graphc.ops.kinds.serial import SerialMemory, Serial
 
 WORDS = 624
 STATE = WORDS + 1
-"""Elements of a state: the words, and the count of those given out."""
+"""Elements of a state: the words, and the count of those that were used."""
 _MIDDLE = 397
 
 
@@ -28,7 +28,7 @@ def _signed(word: int) -> int:
     return word - 2**32 if word >= 2**31 else word
 
 
-def _twist(s: Any, memory: Memory) -> None:
+def _twist(s: Any, memory: SerialMemory) -> None:
     """The next 624 words, in place of the last ones."""
 
     def renew(at: Any, following: Any, later: Any) -> None:
@@ -60,7 +60,7 @@ def _tempered(s: Any, word: Any) -> Any:
     return s.xor(word, s.lshr(word, 18))
 
 
-def _write_words(s: Any, memory: Memory, *, count: Extent) -> None:
+def _write_words(s: Any, memory: SerialMemory, *, count: Extent) -> None:
     memory.loop(0, STATE, lambda at: memory.store(at, memory.read(0, at)))
     number = memory.number
 
@@ -68,26 +68,26 @@ def _write_words(s: Any, memory: Memory, *, count: Extent) -> None:
         _twist(s, memory)
         return number(0)
 
-    def word(at: Any, given: Any) -> Any:
+    def word(at: Any, used: Any) -> Any:
         # Whatever the state holds, places are within it.
-        left = s.logical_and(s.ge(given, number(0)), s.lt(given, number(WORDS)))
-        place = memory.branch(left, lambda: given, renewed)
+        left = s.logical_and(s.ge(used, number(0)), s.lt(used, number(WORDS)))
+        place = memory.branch(left, lambda: used, renewed)
         memory.store(s.add(at, number(STATE)), _tempered(s, memory.load(place)))
         return s.add(place, number(1))
 
-    given = memory.loop(0, count, word, s.convert(memory.read(0, number(WORDS)), DType.i64))
-    memory.store(number(WORDS), s.convert(given, DType.i32))
+    used = memory.loop(0, count, word, s.convert(memory.read(0, number(WORDS)), DType.i64))
+    memory.store(number(WORDS), s.convert(used, DType.i32))
 
 
 def _words(state: Array, *, count: int) -> Array:
     result = np.empty(STATE + count, np.int32)
     result[:STATE] = state
     if count:
-        given = int(state[WORDS])
-        given = given if 0 <= given < WORDS else WORDS
+        used = int(state[WORDS])
+        used = used if 0 <= used < WORDS else WORDS
         key = np.ascontiguousarray(state[:WORDS]).view(np.uint32)
         engine = np.random.MT19937(0)
-        engine.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": given}}
+        engine.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": used}}
         result[STATE:] = engine.random_raw(count).astype(np.uint32).view(np.int32)
         after = engine.state["state"]
         result[:WORDS], result[WORDS] = after["key"].view(np.int32), after["pos"]
@@ -105,8 +105,8 @@ def seeded(seed: int) -> Array:
 
 def _words_type(types: Types, *, count: int) -> TensorType:
     if len(types) != 1 or types[0] != TensorType(DType.i32, (STATE,)):
-        given = ", ".join(map(str, types))
-        raise DTypeError(f"mersenne_twister takes one state i32[{STATE}], got {given}")
+        operands = ", ".join(map(str, types))
+        raise DTypeError(f"mersenne_twister takes one state i32[{STATE}], got {operands}")
     if type(count) is int and count < 0:
         raise AttributeValueError(f"mersenne_twister of {count} words")
     return TensorType(DType.i32, (STATE + count,))
@@ -127,7 +127,7 @@ mersenne_twister = Serial(
 # -- permutations --------------------------------------------------------------------------------
 
 
-def _write_order(s: Any, memory: Memory, *, count: Extent) -> None:
+def _write_order(s: Any, memory: SerialMemory, *, count: Extent) -> None:
     memory.loop(0, count, lambda at: memory.store(at, at))
     number = memory.number
 
@@ -152,8 +152,8 @@ def _order(words: Array, *, count: int) -> Array:
 
 def _order_type(types: Types, *, count: int) -> TensorType:
     if len(types) != 1 or types[0] != TensorType(DType.i32, (count - 1,)):
-        given = ", ".join(map(str, types))
-        raise DTypeError(f"shuffled({count}) takes words i32[{count - 1}], got {given}")
+        operands = ", ".join(map(str, types))
+        raise DTypeError(f"shuffled({count}) takes words i32[{count - 1}], got {operands}")
     return TensorType(DType.i64, (count,))
 
 

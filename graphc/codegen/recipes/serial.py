@@ -31,7 +31,7 @@ def lower_serial(name: str, body: Graph, target: Target) -> Kernel:
 
 
 class _Buffers:
-    """The `Memory` of a kernel."""
+    """The `SerialMemory` of a kernel."""
 
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, node: Node, out: Buffer

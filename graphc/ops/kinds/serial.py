@@ -13,7 +13,7 @@ from graphc.ops.kinds.numpy_algebra import NUMPY
 from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
 
 
-class Memory(Protocol):
+class SerialMemory(Protocol):
     """What a serial rule works with: the operands, and the result, which it may read back. Places
     are i64 values of the algebra, or numbers; a rule keeps them within the memory, whatever the
     operands hold."""
