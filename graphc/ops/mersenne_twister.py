@@ -15,7 +15,7 @@ from graphc.errors import AttributeValueError, DTypeError
 from graphc.ir.dims import Extent
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import Array, SampleDrawer, Types
-from graphc.ops.kinds.serial import SerialMemory, Serial
+from graphc.ops.kinds.serial import Serial, SerialMemory
 
 WORDS = 624
 STATE = WORDS + 1
