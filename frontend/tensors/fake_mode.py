@@ -111,6 +111,10 @@ class FakeMode:
         value = tensor._value
         return not isinstance(value, np.ndarray) or bool(value.flags.c_contiguous)
 
+    def strides(self, tensor: Tensor) -> tuple[int, ...]:
+        array: np.ndarray = tensor._value
+        return tuple([step // array.itemsize for step in array.strides])
+
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         return tensor, 0
 

@@ -100,6 +100,9 @@ class Mode(Protocol):
     def is_row_major(self, tensor: Tensor) -> bool:
         """Whether its elements follow each other in memory in eager mode."""
 
+    def strides(self, tensor: Tensor) -> tuple[int, ...]:
+        """Its strides in elements, of one that is not row-major."""
+
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         """A tensor that is no view and where it begins in its memory, in elements. With `whole` the
         tensor is all of that memory, in a row, where there is more than the tensor's own; raises

@@ -106,6 +106,10 @@ class Layouts:
             self.asked.append((root, ([1],)))
         return is_row_major(tensor, strides_of(tensor, self.array_of))
 
+    def strides(self, tensor: Tensor) -> Strides:
+        """Those of a tensor of which `is_row_major` was asked, where it is not."""
+        return strides_of(tensor, self.array_of)
+
     def offset(self, root: Tensor) -> int:
         """Where in its memory a tensor that is no view of another begins, in elements; 0 for what
         is made inside. Of an argument `offsets` has it: the answer holds for those that begin

@@ -272,6 +272,9 @@ class Session(Mutations):
     def is_row_major(self, tensor: Tensor) -> bool:
         return self.layouts.is_row_major(tensor)
 
+    def strides(self, tensor: Tensor) -> tuple[int, ...]:
+        return self.layouts.strides(tensor)
+
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         if not whole:
             return tensor, self.layouts.offset(tensor)

@@ -2,7 +2,8 @@
 
 MT19937 (Matsumoto, Nishimura, "Mersenne Twister: a 623-dimensionally equidistributed uniform
 pseudo-random number generator", 1998). Its state is i32[625]: 624 words, and how many of them have
-been used; from 624 on there are none left, and the next ones are made of them first.
+been used; from 624 on there are none left, and the next ones are made of them first. A seed gives
+the words ahead of the first ones, and the count 625.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from graphc.ops.kinds.serial import Serial, SerialMemory
 WORDS = 624
 STATE = WORDS + 1
 """Elements of a state: the words, and the count of those that were used."""
+AS_SEEDED = STATE
+"""The count where a seed gave the words: none of them is drawn."""
 _MIDDLE = 397
 
 
@@ -100,7 +103,7 @@ def seeded(seed: int) -> Array:
     for place in range(1, STATE):
         words.append(word)
         word = (1812433253 * (word ^ (word >> 30)) + place) % 2**32
-    return np.array([*words, WORDS], np.uint32).view(np.int32)
+    return np.array([*words, AS_SEEDED], np.uint32).view(np.int32)
 
 
 def _words_type(types: Types, *, count: int) -> TensorType:
