@@ -85,29 +85,50 @@ def long_fractions(drawn: Values, count: int) -> Values:
     return as_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
 
 
-def scaled(numbers: Values, mean: float, deviation: float) -> Values:
-    """`numbers` · deviation + mean, rounded after each step."""
-    if (mean, deviation) == (0, 1):
+def scaled(numbers: Values, width: float, first: float) -> Values:
+    """`numbers` · width + first, in the dtype of `numbers`, rounded once: so does PyTorch's code for
+    processors that have such an instruction."""
+    if (width, first) == (1, 0):
         return numbers
-    rounded = np.float64 if _is_wide(numbers) else np.float32
-    return numbers * float(rounded(deviation)) + float(rounded(mean))
-
-
-def between(numbers: Values, low: float, high: float) -> Values:
-    """Fractions spread over [low, high), rounded after each step, as in their dtype."""
-    if (low, high) == (0, 1):
-        return numbers
-    rounded = np.float64 if _is_wide(numbers) else np.float32
-    first = rounded(low)
-    return numbers * float(rounded(high) - first) + float(first)
+    if _is_wide(numbers):
+        return _fused(numbers, width, first)
+    # In f64 the product of two f32 is exact.
+    single = (float(np.float32(number)) for number in (width, first))
+    wide, (factor, summand) = as_dtype(numbers, DType.f64), single
+    return as_dtype(wide * factor + summand, DType.f32)
 
 
 def _is_wide(numbers: Values) -> bool:
-    return (
-        bool(numbers.dtype == np.float64)
-        if isinstance(numbers, np.ndarray)
-        else (numbers.dtype is DType.f64)
-    )
+    if isinstance(numbers, np.ndarray):
+        return bool(numbers.dtype == np.float64)
+    return numbers.dtype is DType.f64
+
+
+def _fused(x: Values, factor: float, summand: float) -> Values:
+    """x · factor + summand in f64, by what is left of the product and of the sum (T. J. Dekker, "A
+    floating-point technique for extending the available precision", 1971)."""
+    (high, low), (left, right) = _halves(x), _halves(factor)
+    product = x * factor
+    rest = ((high * left - product) + high * right + low * left) + low * right
+    total = product + summand
+    part = total - product
+    lost = (product - (total - part)) + (summand - part)
+    return total + (lost + rest)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Two numbers of 26 digits each whose sum it is."""
+    scaled_up = x * (2.0**27 + 1)
+    high = scaled_up - (scaled_up - x)
+    return high, x - high
+
+
+def between(numbers: Values, low: float, high: float) -> Values:
+    """Fractions spread over [low, high)."""
+    if not _is_wide(numbers):
+        low, high = (float(np.float32(end)) for end in (low, high))
+    width = float(np.float32(high - low)) if not _is_wide(numbers) else high - low
+    return scaled(numbers, width, low)
 
 
 def whole(count: int, low: int, span: int, wide: bool, generator: Generator | None) -> Values:

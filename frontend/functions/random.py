@@ -137,7 +137,7 @@ def normal_numbers(
         numbers = in_blocks(count, kind, generator)
     else:
         numbers = in_pairs(count, generator)
-    numbers = words.scaled(numbers, mean, deviation)
+    numbers = words.scaled(numbers, deviation, mean)
     return words.as_tensor(words.as_dtype(numbers, kind), shape)
 
 

@@ -98,10 +98,10 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Numbers from N(mean, std²) within [a, b], by rejection: normal numbers, where most are within,
-    else uniform ones, of which the density decides. What was rejected is drawn again together with
-    all others, which stay as they were. Not inside a trace. Warns where the mean is far outside;
-    raises as `uniform_` and `normal_` do."""
+    """Numbers from N(mean, std²) within [a, b], by rejection: of normal numbers, where most are
+    within, else of uniform ones, by the density. Where any was rejected, as many are drawn again,
+    and those that fitted stay. Not inside a trace. Warns where the mean is far outside; raises as
+    `uniform_` and `normal_` do."""
     _require_float(tensor, "check_uniform_bounds")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(

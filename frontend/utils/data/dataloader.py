@@ -7,12 +7,11 @@ from itertools import repeat
 from types import GenericAlias
 from typing import Any
 
-from frontend.functions.random import whole_numbers
 from frontend.namespace.absent import absent_names
 from frontend.utils.data.collate import default_collate, default_convert
 from frontend.utils.data.dataset import IterableDataset
 from frontend.utils.data.fetch import Ended, OfItems, OfStream
-from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from frontend.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, random_seed
 from graphc.system import IMPORTING
 
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -127,7 +126,7 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         # Drawn without workers too: the numbers that follow do not depend on how many there are.
-        seed = int(whole_numbers(0, 2**62, (), self.generator).item())
+        seed = random_seed(self.generator)
         if self.num_workers:
             return self._through_workers(seed)
         return _fetched(self._fetcher()(self.dataset), self._requests())
