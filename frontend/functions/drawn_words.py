@@ -56,7 +56,7 @@ def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
     """A tensor of this shape over the values."""
     if isinstance(values, np.ndarray):
         return make(values.reshape(shape), TensorType(DType.of(values.dtype), shape))
-    return values.reshape(shape)  # type: ignore[no-any-return]
+    return values.reshape(shape)
 
 
 def long_words(drawn: Values, count: int) -> Values:
@@ -86,8 +86,8 @@ def long_fractions(drawn: Values, count: int) -> Values:
 
 
 def scaled(numbers: Values, width: float, first: float) -> Values:
-    """`numbers` · width + first, in the dtype of `numbers`, rounded once: so does PyTorch's code for
-    processors that have such an instruction."""
+    """`numbers` · width + first, in the dtype of `numbers`, rounded once: so does PyTorch's code
+    for processors that have such an instruction."""
     if (width, first) == (1, 0):
         return numbers
     if _is_wide(numbers):

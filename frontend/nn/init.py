@@ -220,7 +220,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     values = tensor._array("sparse_()").copy()
     zeros = math.ceil(sparsity * values.shape[0])
     for column in values.T:
-        column[random.randperm(len(column))._array("sparse_()")[:zeros]] = 0
+        column[random.randperm(len(column), generator=generator)._array("sparse_()")[:zeros]] = 0
     return _filled(tensor, values)
 
 

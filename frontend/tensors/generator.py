@@ -204,7 +204,7 @@ class _Engine:
             raw = self.bits.random_raw(count)
             if count:
                 state[:] = memory
-        return raw.astype(np.uint32).view(np.int32)  # type: ignore[no-any-return]
+        return raw.astype(np.uint32).view(np.int32)
 
 
 ENGINE = _Engine()
