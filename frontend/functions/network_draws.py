@@ -15,7 +15,7 @@ import numpy as np
 from frontend.eager.blocked import block_of
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
-from frontend.tensors.generator import default_generator
+from frontend.tensors.generator import default_generator, drawn_on
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor, make
 from graphc.ir.builder import GraphBuilder
@@ -37,7 +37,7 @@ def drawn_inside(shape: tuple[int, ...], dtype: DType | None = None) -> Tensor:
         if native is not None:
             return casted(native, kind)
     wide = kind.computes_as
-    source = default_generator
+    source = drawn_on(None, None) or default_generator
     with no_grad():
         numbers, state = CONTEXT.apply(
             random_uniform, (source.inside,), {"shape": shape, "dtype": wide}

@@ -28,6 +28,7 @@ from frontend.functions.declarations import public
 from frontend.functions.random_fills import ROW, in_blocks, in_pairs
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.generator import Generator, default_generator, drawn_on
+from frontend.tensors.sizes import outermost_first
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
@@ -167,9 +168,11 @@ def in_memory_order(like: Tensor, draw: Callable[[tuple[int, ...], bool], Tensor
 
 
 def memory_order(tensor: Tensor) -> list[int]:
-    """The axes of a tensor that is not contiguous, from the outermost in memory."""
-    strides = tensor.stride() if STATE.mode is None else STATE.mode.strides(tensor)
-    return sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    """The axes of a tensor from the outermost in memory."""
+    order = (
+        outermost_first(tensor.stride()) if STATE.mode is None else STATE.mode.memory_order(tensor)
+    )
+    return [*range(tensor.dim())] if order is None else order
 
 
 def _permuted(like: Tensor, order: list[int], draw: Callable[[Any], Tensor]) -> Tensor:
@@ -330,7 +333,7 @@ def _options(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
 def _like(function: Callable[..., Tensor], input: Tensor, options: dict[str, Any]) -> Tensor:
     """What a function draws in the shape of a tensor, in the order of its memory."""
     options = _options(input, options)
-    order = [] if input.is_contiguous() else memory_order(input)
+    order = memory_order(input)
     if order == sorted(order):
         return function(input._sizes, True, **options)
     return _permuted(input, order, lambda shape: function(shape, False, **options)).contiguous()

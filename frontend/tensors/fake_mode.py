@@ -107,13 +107,10 @@ class FakeMode:
             )
         count_write(target._counter)
 
-    def is_row_major(self, tensor: Tensor) -> bool:
+    def memory_order(self, tensor: Tensor) -> list[int] | None:
         value = tensor._value
-        return not isinstance(value, np.ndarray) or bool(value.flags.c_contiguous)
-
-    def strides(self, tensor: Tensor) -> tuple[int, ...]:
-        array: np.ndarray = tensor._value
-        return tuple([step // array.itemsize for step in array.strides])
+        row_major = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        return None if row_major else outermost_first(value.strides)
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         return tensor, 0

@@ -101,7 +101,18 @@ def test_whole_numbers(peer: Any, low: int, high: int) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    ["int64", "int32", "int16", "uint8", "int8", "bool", "float32", "float64", "float16", "bfloat16"],
+    [
+        "int64",
+        "int32",
+        "int16",
+        "uint8",
+        "int8",
+        "bool",
+        "float32",
+        "float64",
+        "float16",
+        "bfloat16",
+    ],
 )
 def test_whole_numbers_of_a_dtype(peer: Any, dtype: str) -> None:
     def kind(t: Any) -> Any:
