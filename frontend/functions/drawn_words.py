@@ -26,7 +26,7 @@ BLOCK = 1 << 14
 
 
 def words(count: int, generator: Generator | None) -> Values:
-    """The next words of a stream, i32[count]."""
+    """The next words of a stream: i64 from 0 to 2**32 - 1, in a trace i32 of the same bits."""
     source = generator or default_generator
     if not is_recorded(source):
         return source.words(count)
@@ -60,7 +60,7 @@ def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
 
 
 def long_words(drawn: Values, count: int) -> Values:
-    """Words of 64 bits, i64[count], from i32[2 · count]."""
+    """Words of 64 bits, i64[count], from twice as many."""
     pairs = as_dtype(drawn, DType.i64).reshape((count, 2))
     return pairs[:, 0] * 2**32 + (pairs[:, 1] & (2**32 - 1))
 
@@ -125,10 +125,12 @@ def _halves(x: Any) -> tuple[Any, Any]:
 
 def between(numbers: Values, low: float, high: float) -> Values:
     """Fractions spread over [low, high)."""
-    if not _is_wide(numbers):
-        low, high = (float(np.float32(end)) for end in (low, high))
-    width = float(np.float32(high - low)) if not _is_wide(numbers) else high - low
-    return scaled(numbers, width, low)
+    if low == 0 and high == 1:
+        return numbers
+    if _is_wide(numbers):
+        return scaled(numbers, high - low, low)
+    low, high = float(np.float32(low)), float(np.float32(high))
+    return scaled(numbers, float(np.float32(high - low)), low)
 
 
 def whole(count: int, low: int, span: int, wide: bool, generator: Generator | None) -> Values:
@@ -164,7 +166,7 @@ def order(count: int, generator: Generator | None) -> Tensor:
     if isinstance(drawn, np.ndarray):
         if count < LEAST_NATIVE:
             return as_tensor(twister.shuffled.numpy(drawn, count=count), (count,))
-        drawn = as_tensor(drawn, (count - 1,))
+        drawn = as_tensor(drawn.astype(np.int32), (count - 1,))
     return CONTEXT.apply(twister.shuffled, (drawn,), {"count": count})[0]
 
 

@@ -22,6 +22,7 @@ from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.mode import Mode
 from frontend.tensors.no_value import NO_DATA, escaped
+from frontend.tensors.sizes import outermost_first
 from frontend.tensors.state import STATE, swap_devices, swap_mode
 from frontend.tensors.tensor import Tensor, make, without_data
 from frontend.tensors.views import View

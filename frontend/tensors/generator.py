@@ -104,7 +104,7 @@ class Generator:
         return int(self.inside._array("initial_seed()")[0]) % 2**64
 
     def words(self, count: int) -> np.ndarray:
-        """The next words of the stream, i32, outside of a trace."""
+        """The next words of the stream as i64 from 0 to 2**32 - 1, outside of a trace."""
         twister = self.twister
         array = twister._array("a random draw")
         if not array.flags.writeable:
@@ -195,7 +195,7 @@ class _Engine:
         words[WORDS] = AS_SEEDED
 
     def words(self, state: np.ndarray, count: int) -> np.ndarray:
-        """So many words, which takes the state on."""
+        """So many words, as i64, which takes the state on."""
         with self.lock:
             memory = self._load() if self.memory is None else self.memory
             memory[:] = state
@@ -204,7 +204,8 @@ class _Engine:
             raw = self.bits.random_raw(count)
             if count:
                 state[:] = memory
-        return raw.astype(np.uint32).view(np.int32)
+        words: np.ndarray = raw.view(np.int64)
+        return words
 
 
 ENGINE = _Engine()

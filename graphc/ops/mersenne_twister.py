@@ -147,7 +147,8 @@ def _write_order(s: Any, memory: SerialMemory, *, count: Extent) -> None:
 
 def _order(words: Array, *, count: int) -> Array:
     order = list(range(count))
-    others = words.view(np.uint32) % np.arange(count, 1, -1) + np.arange(count - 1)
+    unsigned = words.astype(np.int64) & (2**32 - 1)
+    others = unsigned % np.arange(count, 1, -1) + np.arange(count - 1)
     for at, other in enumerate(others.tolist()):
         order[at], order[other] = order[other], order[at]
     return np.array(order, np.int64)

@@ -19,7 +19,9 @@ PRINTED: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "rand of f64": (
         lambda: torch.rand(2, dtype=torch.float64), [0.05815448596142969, 0.06291016742457756],
     ),
-    "rand of bf16": (lambda: torch.rand(3, dtype=torch.bfloat16), [0.8828125, 0.9140625, 0.3828125]),
+    "rand of bf16": (
+        lambda: torch.rand(3, dtype=torch.bfloat16), [0.8828125, 0.9140625, 0.3828125],
+    ),
     "uniform_": (
         lambda: torch.empty(3).uniform_(-0.1, 0.2),
         [0.16468079388141632, 0.1745011955499649, 0.014859131537377834],

@@ -1,5 +1,5 @@
-"""A seed's numbers are PyTorch's: draws, in sequence, eager and compiled, the state behind them, and
-what is built of them. Bits where integers and scaling decide, else units in the last place."""
+"""A seed's numbers are PyTorch's: draws, in sequence, eager and compiled, the state behind them,
+and what is built of them. Bits where integers and scaling decide, else units in the last place."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_normal_numbers(peer: Any, shape: tuple[int, ...], dtype: str) -> None:
     ("low", "high"),
     [
         (0, 1), (0, 10), (-5, 100), (0, 2**28 - 1), (0, 2**28), (7, 2**28 + 8), (0, 2**31),
-        (0, 2**32 - 1), (0, 2**32 + 1), (0, 2**62 + 3), (-(2**63), 2**63 - 1), (-(2**62), 2**62 + 5),
+        (0, 2**32 - 1), (0, 2**32 + 1), (0, 2**62 + 3), (-(2**63), 2**63 - 1),
+        (-(2**62), 2**62 + 5),
     ],
 )  # fmt: skip
 def test_whole_numbers(peer: Any, low: int, high: int) -> None:
