@@ -70,8 +70,8 @@ class RandomStates:
 
     def told(self) -> str:
         """What a report says of it."""
-        drew = self.advanced or self.scripts_drew
-        return f", drawn from seed {self.seed} at {self.counter}" if drew else ""
+        inside = f", drawn from seed {self.seed} at {self.counter}" if self.advanced else ""
+        return f"{inside}, drawn from words {self.drawn:x}" if self.scripts_drew else inside
 
     def leave(self) -> None:
         """Put the default generator behind the step: where all shares drew alike, the same on all
