@@ -165,9 +165,9 @@ def order(count: int, generator: Generator | None) -> Tensor:
     drawn = words(count - 1, generator)
     if isinstance(drawn, np.ndarray):
         if count < LEAST_NATIVE:
-            return as_tensor(twister.shuffled.numpy(drawn, count=count), (count,))
+            return as_tensor(twister.shuffled.numpy(drawn), (count,))
         drawn = as_tensor(drawn.astype(np.int32), (count - 1,))
-    return CONTEXT.apply(twister.shuffled, (drawn,), {"count": count})[0]
+    return CONTEXT.apply(twister.shuffled, (drawn,), {})[0]
 
 
 LEAST_NATIVE = 1 << 10

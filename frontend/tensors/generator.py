@@ -159,7 +159,7 @@ def _tensor(type: TensorType, meta: bool) -> Tensor:
     return without_data(type) if meta else from_data(np.zeros(type.shape), type.dtype)
 
 
-class _Engine:
+class _WordEngine:
     """NumPy's generator of the same words, loaded when it is wanted first, and its memory: the
     words, and how many of them were used. It serves all streams, one after another."""
 
@@ -208,7 +208,7 @@ class _Engine:
         return words
 
 
-ENGINE = _Engine()
+ENGINE = _WordEngine()
 after_fork(ENGINE.__init__)  # type: ignore[misc]
 
 

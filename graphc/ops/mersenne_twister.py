@@ -130,42 +130,41 @@ mersenne_twister = Serial(
 # -- permutations --------------------------------------------------------------------------------
 
 
-def _write_order(s: Any, memory: SerialMemory, *, count: Extent) -> None:
-    memory.loop(0, count, lambda at: memory.store(at, at))
-    number = memory.number
+def _write_order(s: Any, memory: SerialMemory) -> None:
+    words = memory.extent(0)
+    memory.loop(0, words + 1, lambda at: memory.store(at, at))
+    count = memory.number(words + 1)
 
     def swap(at: Any) -> None:
         word = s.convert(memory.read(0, at), DType.i64)
         unsigned = s.bit_and(word, s.constant(2**32 - 1, word))
-        other = s.add(at, s.mod(unsigned, s.sub(number(count), at)))
+        other = s.add(at, s.mod(unsigned, s.sub(count, at)))
         first, second = memory.load(at), memory.load(other)
         memory.store(at, second)
         memory.store(other, first)
 
-    memory.loop(0, count - 1, swap)
+    memory.loop(0, words, swap)
 
 
-def _order(words: Array, *, count: int) -> Array:
-    order = list(range(count))
+def _order(words: Array) -> Array:
+    order = list(range(len(words) + 1))
     unsigned = words.astype(np.int64) & (2**32 - 1)
-    others = unsigned % np.arange(count, 1, -1) + np.arange(count - 1)
+    others = unsigned % np.arange(len(order), 1, -1) + np.arange(len(words))
     for at, other in enumerate(others.tolist()):
         order[at], order[other] = order[other], order[at]
     return np.array(order, np.int64)
 
 
-def _order_type(types: Types, *, count: int) -> TensorType:
-    if len(types) != 1 or types[0] != TensorType(DType.i32, (count - 1,)):
+def _order_type(types: Types) -> TensorType:
+    if len(types) != 1 or types[0].dtype is not DType.i32 or types[0].rank != 1:
         operands = ", ".join(map(str, types))
-        raise DTypeError(f"shuffled({count}) takes words i32[{count - 1}], got {operands}")
-    return TensorType(DType.i64, (count,))
+        raise DTypeError(f"shuffled takes words in i32 of one dimension, got {operands}")
+    return TensorType(DType.i64, (types[0].shape[0] + 1,))
 
 
 shuffled = Serial(
     "shuffled", _order_type, _write_order, _order, vjp=None,
-    samples=lambda m: [
-        m(seeded(5)[:-1], count=625), m(seeded(5)[:3], count=4), m(seeded(5)[:1], count=2),
-    ],
+    samples=lambda m: [m(seeded(5)[:count]) for count in (624, 3, 1, 0)],
 )  # fmt: skip
-"""0 … count-1 in the order of Fisher and Yates' shuffle: place i is swapped with the one that
-word i, modulo those that are left, counts from it. i64[count], from i32[count - 1], count > 0."""
+"""0 … n, where there are n words, in the order of Fisher and Yates' shuffle: place i is swapped
+with the one that word i, modulo the places that are left, counts from it. i64[n + 1]."""

@@ -43,9 +43,12 @@ class _Buffers:
     def number(self, value: Extent) -> LoopValue:
         return self.builder.size(value)
 
+    def extent(self, operand: int) -> Extent:
+        (size,) = self.body.type_of(self.node.operands[operand]).shape
+        return size
+
     def read(self, operand: int, at: LoopValue) -> LoopValue:
-        value = self.node.operands[operand]
-        (size,) = self.body.type_of(value).shape
+        value, size = self.node.operands[operand], self.extent(operand)
         self.count += 1
         place = Variable(f"place{self.count}", size)
         self.evaluator.addresses.bind(place, at, self.builder.block)

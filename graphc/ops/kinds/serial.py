@@ -21,6 +21,9 @@ class SerialMemory(Protocol):
     def read(self, operand: int, at: Any) -> Any:
         """An element of an operand of one dimension."""
 
+    def extent(self, operand: int) -> Any:
+        """How many elements an operand has."""
+
     def load(self, at: Any) -> Any:
         """What was stored last in the result."""
 
@@ -77,6 +80,9 @@ class _Arrays:
 
     def read(self, operand: int, at: Any) -> Any:
         return self.operands[operand][at]
+
+    def extent(self, operand: int) -> int:
+        return len(self.operands[operand])
 
     def load(self, at: Any) -> Any:
         return self.result[at]
