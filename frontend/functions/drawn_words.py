@@ -21,7 +21,7 @@ from graphc.ops import mersenne_twister as twister
 
 Values = Any
 """A NumPy array, or a tensor of a trace or on meta."""
-BLOCK = 1 << 14
+BLOCK = 1 << 13
 """Words that are taken together, so that they stay in the cache."""
 
 
@@ -170,5 +170,5 @@ def order(count: int, generator: Generator | None) -> Tensor:
     return CONTEXT.apply(twister.shuffled, (drawn,), {})[0]
 
 
-LEAST_NATIVE = 1 << 10
+LEAST_NATIVE = 1 << 15
 """Below so many elements a permutation is not worth native code."""

@@ -126,7 +126,7 @@ def test_whole_numbers_of_a_dtype(peer: Any, dtype: str) -> None:
         both(peer.torch, lambda t: t.empty(40, dtype=kind(t)).random_(100), EXACT)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 5, 600, 3000])
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 600, 40_000])
 def test_permutations(peer: Any, count: int) -> None:
     both(peer.torch, lambda t: t.randperm(count), EXACT)
 
