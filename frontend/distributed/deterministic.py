@@ -21,13 +21,12 @@ import numpy as np
 from frontend.autograd.function import Function
 from frontend.distributed.exchange import Round, all_gather, all_reduce, tree
 from frontend.distributed.reducer import Reducer, add
-from frontend.distributed.share_state import mixed, put, put_count, seed_stream, statistics
+from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
 from frontend.eager.backward import run_backward
 from frontend.functions.creation import tensor, zeros_like
 from frontend.functions.shape import cat
 from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
-from frontend.tensors.generator import default_generator
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import enable_grad
 from frontend.tensors.tensor import Tensor, make
@@ -119,11 +118,10 @@ class Shares:
         changes: list[list[np.ndarray]] = []
         parts: list[list[Any]] = []
         taken: list[list[Any]] = []
-        state = default_generator.state._array("set_deterministic").copy()
-        advanced = 0
+        random = RandomStates()
         try:
             for j in range(self.mine):
-                seed_stream(mixed(int(state[0]), self.first + j), int(state[1]))
+                random.begin(self.first + j)
                 for norm, means, variances, count in kept:
                     put(norm, np.zeros_like(means), np.zeros_like(variances))
                     put_count(norm, count + self.first + j)
@@ -134,14 +132,13 @@ class Shares:
                 parts.append(out)
                 taken.append(share)
                 changes.append([array.copy() for norm in norms for array in statistics(norm)[:2]])
-                drawn = int(default_generator.state._array("set_deterministic")[1]) - int(state[1])
-                advanced = max(advanced, drawn)
+                random.end()
         finally:
-            seed_stream(int(state[0]), int(state[1]) + advanced)
+            random.leave()
             for norm, means, variances, count in kept:
                 put(norm, means, variances)
                 put_count(norm, count)
-        self.drawn = f", drawn from seed {state[0]} at {state[1]}" if advanced else ""
+        self.drawn = random.told()
         self._settle_statistics(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
         results = JoinedShares.apply(self, parts, taken, leaves, self.anchor, *wanting)

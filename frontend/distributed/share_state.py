@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.generator import default_generator
+from frontend.tensors.generator import Generator, default_generator
 from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.tensor import from_data
-from graphc.ir.types import DType
 
 
 def statistics(norm: Any) -> tuple[np.ndarray, np.ndarray, int]:
@@ -41,5 +39,43 @@ def mixed(seed: int, share: int) -> int:
     return x - 2**64 if x >= 2**63 else x
 
 
-def seed_stream(seed: int, counter: int) -> None:
-    default_generator.state._assign(from_data([seed, counter], DType.i64))
+class RandomStates:
+    """The state of the default generator at the start of a step; each share draws from streams of
+    its own that follow from it, whatever rank has the share."""
+
+    def __init__(self) -> None:
+        self.start = default_generator.state_arrays()
+        self.seed, self.counter = map(int, self.start.inside)
+        ahead = Generator()
+        ahead.put_arrays(self.start)
+        high, low = map(int, ahead.words(2))
+        self.drawn = (high << 32) ^ (low & 0xFFFFFFFF)
+        self.behind = ahead.state_arrays()
+        self.advanced = 0
+        self.scripts_drew = False
+
+    def begin(self, share: int) -> None:
+        """Put the default generator at the start of a share's streams."""
+        generator = default_generator.manual_seed(mixed(self.drawn, share))
+        self.began = generator.state_arrays()._replace(
+            inside=np.array([mixed(self.seed, share), self.counter])
+        )
+        generator.put_arrays(self.began)
+
+    def end(self) -> None:
+        """Note what a share drew."""
+        now = default_generator.state_arrays()
+        self.advanced = max(self.advanced, int(now.inside[1]) - self.counter)
+        self.scripts_drew |= bool((now.twister != self.began.twister).any())
+
+    def told(self) -> str:
+        """What a report says of it."""
+        inside = f", drawn from seed {self.seed} at {self.counter}" if self.advanced else ""
+        return f"{inside}, drawn from words {self.drawn:x}" if self.scripts_drew else inside
+
+    def leave(self) -> None:
+        """Put the default generator behind the step: where all shares drew alike, the same on all
+        ranks."""
+        state = self.behind if self.scripts_drew else self.start
+        after = state._replace(inside=np.array([self.seed, self.counter + self.advanced]))
+        default_generator.put_arrays(after)

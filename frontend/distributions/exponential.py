@@ -8,8 +8,7 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
-from frontend.functions.creation import zeros_like
-from frontend.functions.random import uniform
+from frontend.functions.creation import zeros, zeros_like
 from frontend.tensors.tensor import Tensor
 
 
@@ -42,8 +41,8 @@ class Exponential(Distribution):
         return (self.rate * self.rate).reciprocal()
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        drawn = uniform(self._extended_shape(sample_shape), self.rate.dtype)
-        return -(1 - drawn).log() / self.rate
+        drawn = zeros(self._extended_shape(sample_shape), dtype=self.rate.dtype).exponential_()
+        return drawn / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

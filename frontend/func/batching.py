@@ -149,15 +149,17 @@ def _example(value: Any, dims: Any, index: int) -> Any:
 def _drawing(size: int, randomness: str) -> Iterator[int]:
     """The number of each example; between them, what `randomness` says. Raises RuntimeError where
     random numbers were drawn under "error"."""
-    state = default_generator.state
-    start = state.clone() if randomness == "same" else None
+    states = default_generator.tensors
+    start = [state.clone() for state in states] if randomness == "same" else None
     for index in range(size):
         if start is not None and index:
             with no_grad():
-                state._assign(start)
-        before = state._value, state._counter[0]
+                for state, first in zip(states, start):
+                    state._assign(first)
+        before = [(state._value, state._counter[0]) for state in states]
         yield index
-        drawn = state._value is not before[0] or state._counter[0] != before[1]
+        now = [(state._value, state._counter[0]) for state in states]
+        drawn = any(a is not x or b != y for (a, b), (x, y) in zip(now, before))
         if drawn and randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use "

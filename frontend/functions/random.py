@@ -1,8 +1,10 @@
-"""Random numbers from a counter: element i of a draw depends on (seed, counter + i) alone.
+"""Random numbers, those of PyTorch for the same seed: the same bits where integers and scaling
+decide, else within 4 units in the last place.
 
-A generator's state is a tensor i64[2] (seed, counter) that each draw advances in place, so a trace
-turns it into an input with an aliased output: the same stream eager and compiled. Samples of other
-distributions than the uniform, the normal and whole numbers stand in `sampling`.
+A generator's state is in tensors that each draw changes in place, so a trace turns them into inputs
+with aliased outputs: the same stream eager and compiled. Samples of other distributions than the
+uniform, the normal and whole numbers stand in `sampling`, what is drawn inside networks in
+`network_draws`.
 """
 
 from __future__ import annotations
@@ -11,26 +13,25 @@ import contextlib
 import math
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import joined
+from frontend.functions import drawn_words as words
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.functions.declarations import public
-from frontend.functions.random_fills import box_muller, normal_fill, uniform_fill
+from frontend.functions.random_fills import ROW, in_blocks, in_pairs
 from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.tensors.generator import Generator, default_generator, drawn_on
-from frontend.tensors.state import STATE, no_grad
+from frontend.tensors.sizes import outermost_first
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
-from graphc.ops.generate import random_uniform
-from graphc.ops.order import argsort
 
 DIGITS = {DType.f16: 11, DType.bf16: 8, DType.f32: 24, DType.f64: 53}
 """Binary digits of the float dtypes."""
@@ -63,7 +64,7 @@ def initial_seed() -> int:
 
 @public()
 def get_rng_state() -> Tensor:
-    """The state of the default generator, uint8[16]."""
+    """The state of the default generator, uint8[5056]."""
     return default_generator.get_state()
 
 
@@ -90,81 +91,93 @@ def fork_rng(devices: Any = None, enabled: bool = True, *_: Any, **__: Any) -> I
 # -- the numbers everything else is made of ------------------------------------------------------
 
 
-def _drawn(shape: tuple[int, ...], kind: DType, generator: Generator | None) -> Tensor:
-    """Numbers in [0, 1), multiples of 2**-24, in f32 or f64."""
-    source = generator or default_generator
-    with no_grad():
-        numbers, state = CONTEXT.apply(
-            random_uniform, (source.state,), {"shape": shape, "dtype": kind}
-        )
-        source.state._assign(state)
-    return numbers
+def _checked(generator: Generator | None) -> Generator | None:
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a torch.Generator, not {type(generator).__name__}")
+    return generator
 
 
 def uniform(
-    shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None
-) -> Tensor:
-    """Numbers in [0, 1) with all the digits of their dtype (f64: 48 binary ones), of `shape`."""
-    if generator is not None and not isinstance(generator, Generator):
-        raise TypeError(f"generator must be a torch.Generator, not {type(generator).__name__}")
+    shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None,
+    low: float = 0.0, high: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """Numbers in [low, high) of `shape`: of 24 binary digits, in f64 of 53. The half types round
+    those of f32, and what would be rounded to `high` is `low`."""
+    _checked(generator)
     kind = dtype or STATE.default_dtype
     if kind.is_complex:
-        return joined(*(uniform(shape, kind.computes_as, generator) for _ in range(2)))
-    if kind is DType.f32:
-        native = uniform_fill(shape, 0.0, 1.0, generator)
-        return _drawn(shape, kind, generator) if native is None else native
-    if kind is DType.f64:
-        with no_grad():
-            high, low = (_drawn(shape, kind, generator) for _ in range(2))
-            return high + low * 2.0**-24
-    digits = 2.0 ** DIGITS[kind]
-    with no_grad():  # cut off, as rounding to fewer digits could give 1
-        return casted(f.floor(_drawn(shape, DType.f32, generator) * digits) / digits, kind)
+        pairs = uniform((*shape, 2), kind.computes_as, generator)
+        return joined(pairs[..., 0], pairs[..., 1])
+    wide = kind.computes_as
+    count = math.prod(shape)
+    numbers = words.between(words.fractions(count, wide, generator), low, high)
+    drawn = words.as_tensor(numbers, shape)
+    if wide is kind:
+        return drawn
+    rounded = casted(casted(drawn, kind), wide)
+    least, greatest = (float(np.asarray(end, kind.numpy)) for end in (low, high))
+    return casted(f.where(rounded == greatest, least, rounded), kind)
 
 
 def normal_numbers(
-    shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None
-) -> Tensor:
-    """Standard normal numbers, by Box and Muller's transform ("A note on the generation of random
-    normal deviates", 1958) of two uniform draws; complex ones have half of the variance in each
-    part."""
+    shape: tuple[int, ...], dtype: DType | None = None, generator: Generator | None = None,
+    mean: float = 0.0, deviation: float = 1.0, *, in_a_row: bool = True,
+) -> Tensor:  # fmt: skip
+    """Normal numbers of `shape`; complex ones have half of the variance in each part. `in_a_row`:
+    they fill memory whose elements follow each other."""
+    _checked(generator)
     kind = dtype or STATE.default_dtype
     if kind.is_complex:
-        parts = [normal_numbers(shape, kind.computes_as, generator) for _ in range(2)]
-        with no_grad():
-            return joined(*parts) * math.sqrt(0.5)
-    with no_grad():
-        wide = kind.computes_as
-        native = normal_fill(shape, 0.0, 1.0, generator) if wide is DType.f32 else None
-        if native is not None:
-            return casted(native, kind)
-        if wide is DType.f32:
-            draws = [uniform(shape, wide, generator) for _ in range(2)]
-            return casted(box_muller(*draws), kind)
-        radius = f.sqrt(f.log(1 - uniform(shape, wide, generator)) * -2)
-        return casted(radius * f.cos(uniform(shape, wide, generator) * (2 * math.pi)), kind)
+        part = (mean, deviation * math.sqrt(0.5))
+        pairs = normal_numbers((*shape, 2), kind.computes_as, generator, *part)
+        return joined(pairs[..., 0], pairs[..., 1])
+    count = math.prod(shape)
+    if count == 0:
+        return words.as_tensor(np.empty(0, kind.numpy), shape)
+    if in_a_row and count >= ROW:
+        numbers = in_blocks(count, kind, generator)
+    else:
+        numbers = in_pairs(count, generator)
+    numbers = words.scaled(numbers, deviation, mean)
+    return words.as_tensor(words.as_dtype(numbers, kind), shape)
+
+
+LONG_RANGE = 2**28
+"""Whole numbers from a range of so many, or more, take 64 random bits each."""
 
 
 def whole_numbers(
-    low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None
-) -> Tensor:
-    """int64 in [low, high), of any range that int64 has: up to 2**24 numbers exactly as likely as
-    multiples of 2**-24 allow, above that within 2**-63 · (high - low)."""
-    count = high - low
-    with no_grad():
-        if count <= 2**24:
-            numbers = uniform(shape, DType.f32, generator).to(DType.f64)
-            return casted(f.floor(numbers * count), DType.i64).add(low)
-        if count >= 2**63:  # twice as many numbers as there are words: a word and a coin
-            half = count // 2
-            coin = whole_numbers(0, 2, shape, generator)
-            return whole_numbers(0, half, shape, generator).add(low) + coin * half
-        words = [
-            casted(uniform(shape, DType.f32, generator).to(DType.f64) * 2**24, DType.i64)
-            for _ in range(3)
-        ]
-        bits = words[0] * 2**39 + words[1] * 2**15 + f.floor_divide(words[2], 2**9)
-        return f.remainder(bits, count).add(low)
+    low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None,
+    wide: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """int64 in [low, high), of any range that int64 has: a random word modulo the range. `wide`:
+    whether words have 64 bits."""
+    _checked(generator)
+    span = high - low
+    long = span >= LONG_RANGE if wide is None else wide
+    drawn = words.whole(math.prod(shape), low, span, long, generator)
+    return words.as_tensor(drawn, shape)
+
+
+def in_memory_order(like: Tensor, draw: Callable[[tuple[int, ...], bool], Tensor]) -> Tensor:
+    """`draw(shape, whether elements of this shape follow each other in memory)` for the elements of
+    a tensor in the order in which they lie in memory, in its shape."""
+    if like.is_contiguous():
+        return draw(like._sizes, True)
+    return _permuted(like, memory_order(like), lambda shape: draw(shape, False))
+
+
+def memory_order(tensor: Tensor) -> list[int]:
+    """The axes of a tensor from the outermost in memory."""
+    order = (
+        outermost_first(tensor.stride()) if STATE.mode is None else STATE.mode.memory_order(tensor)
+    )
+    return [*range(tensor.dim())] if order is None else order
+
+
+def _permuted(like: Tensor, order: list[int], draw: Callable[[Any], Tensor]) -> Tensor:
+    drawn = draw(tuple([like._sizes[axis] for axis in order]))
+    return drawn.permute([order.index(axis) for axis in range(len(order))])
 
 
 def _need_float(kind: DType, kernel: str) -> None:
@@ -202,10 +215,20 @@ def randn(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Normal with mean 0 and variance 1."""
+    shape = _of(sizes, size, "randn()")
+    options = (generator, out, dtype, layout, device, requires_grad, pin_memory)
+    return _standard_normal(shape, True, *options)
+
+
+def _standard_normal(
+    shape: tuple[int, ...], in_a_row: bool, generator: Generator | None = None, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     check_options(device, layout, pin_memory)
-    shape, kind = _of(sizes, size, "randn()"), kind_of(dtype, out, STATE.default_dtype)
+    kind = kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "normal_kernel_cpu")
-    drawn = normal_numbers(shape, kind, drawn_on(device, generator))
+    drawn = normal_numbers(shape, kind, drawn_on(device, generator), in_a_row=in_a_row)
     return finished(stored(drawn, out), requires_grad)
 
 
@@ -291,8 +314,7 @@ def randperm(
             f"n is too large for the result tensor type: {SCALAR_NAMES[kind]} does not hold "
             f"{size - 1}"
         )
-    keys = uniform((size,), DType.f64, drawn_on(device, generator))
-    order = CONTEXT.apply(argsort, (keys,), {"axis": 0, "descending": False})[0]
+    order = words.order(size, _checked(drawn_on(device, generator)))
     return finished(stored(casted(order, kind), out), requires_grad)
 
 
@@ -308,20 +330,29 @@ def _options(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "dtype": input.dtype if dtype is None else as_dtype(dtype)}
 
 
+def _like(function: Callable[..., Tensor], input: Tensor, options: dict[str, Any]) -> Tensor:
+    """What a function draws in the shape of a tensor, in the order of its memory."""
+    options = _options(input, options)
+    order = memory_order(input)
+    if order == sorted(order):
+        return function(input._sizes, True, **options)
+    return _permuted(input, order, lambda shape: function(shape, False, **options)).contiguous()
+
+
 @public()
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """`rand` in the shape and dtype of `input`; it takes `rand`'s options."""
-    return rand(input.shape, **_options(input, options))
+    return _like(lambda shape, _, **o: rand(shape, **o), input, options)
 
 
 @public()
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """`randn` in the shape and dtype of `input`; it takes `randn`'s options."""
-    return randn(input.shape, **_options(input, options))
+    return _like(_standard_normal, input, options)
 
 
 @public()
 def randint_like(input: Tensor, low: Any = 0, high: Any = None, **options: Any) -> Tensor:
     """`randint` in the shape and dtype of `input`; it takes `randint`'s options."""
     first, last = (0, low) if high is None else (low, high)
-    return randint(first, last, input.shape, **_options(input, options))
+    return _like(lambda shape, _, **o: randint(first, last, shape, **o), input, options)

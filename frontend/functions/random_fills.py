@@ -1,9 +1,10 @@
-"""Draws of f32 by native code: a kernel for each distribution, of a fixed number of elements, made
-once in a process, fills them block by block.
+"""Normal numbers as PyTorch's CPU code makes them, by Box and Muller's transform ("A note on the
+generation of random normal deviates", 1958). Eagerly native code computes it, block by block; in a
+trace the same formulas are recorded.
 
-Element i of a draw depends on (seed, counter + i) alone, so a block is a draw with the counter
-further on, and the numbers are those of one draw. Uniform ones have the same bits as elsewhere; of
-others, logarithms and cosines are those of compiled code.
+Tensors whose elements follow each other, 16 or more of them, are filled 16 at a time (`in_blocks`);
+where they are no multiple of 16, the last 16 are drawn anew. All others take pairs of numbers
+computed in f64 (`in_pairs`), of which the generator keeps the second one where it is left.
 """
 
 from __future__ import annotations
@@ -16,138 +17,137 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.blocked import block_of
+from frontend.eager.dispatch import CONTEXT
+from frontend.functions import drawn_words
+from frontend.functions import pointwise as f
+from frontend.functions.drawn_words import Values, fractions
 from frontend.tensors.generator import Generator, default_generator
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
+from frontend.tensors.memory_tracking import count_write
+from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType
 from graphc.ops import elementwise as e
-from graphc.ops.generate import random_uniform
-from graphc.ops.movement import broadcast
-from graphc.ops.scalar_functions import special
+from graphc.ops import mersenne_twister as twister
+from graphc.ops.movement import concat, reshape, slice_
+from graphc.ops.scalar_functions.special import log1p
 from graphc.system import IMPORTING
 
+ROW = 16
+"""Numbers that are made together: the first half gives the radii, the second one the angles."""
 SMALL = 1 << 8
 """Elements of the kernel for biases; `block_of` says those of others."""
-LEAST = 1 << 6
-"""Below so many elements native code need not be loaded. Uniform numbers, which have the same bits
-either way, are drawn natively once that is there."""
 
 Formula = Callable[..., Any]
 
 
-def _uniform(draws: list[Any], low: Any, width: Any) -> Any:
-    return draws[0] * width + low
+def _part(x: Any, axis: int, start: int, size: int) -> Any:
+    shape = x.shape
+    starts = tuple([start if a == axis else 0 for a in range(len(shape))])
+    sizes = tuple([size if a == axis else dim for a, dim in enumerate(shape)])
+    return slice_(x, start=starts, size=sizes, step=(1,) * len(shape))
 
 
-_SINE = (6.2831852802614145, -41.34168066806291, 81.6024807428489, -76.58128455898559,
-         39.760722073269854)  # fmt: skip
-"""sin(2πs) / s as a polynomial of s², fitted at Chebyshev's points of |s| <= 1/4."""
+def _turned(radius: Any, angle: Any, axis: int) -> Any:
+    return concat(radius * e.cos(angle), radius * e.sin(angle), axis=axis)
 
 
-def cosine_of_turns(turns: Any) -> Any:
-    """cos(2π · turns) for turns in [0, 1), to 2e-7: of f32 numbers, or of values of a graph."""
-    s = 0.25 - e.abs(turns - 0.5)  # exact, and cos(2π · turns) is -sin(2πs)
-    square = s * s
-    sine = square * _SINE[4] + _SINE[3]
-    for coefficient in _SINE[2::-1]:
-        sine = sine * square + coefficient
-    return -(sine * s)
+def rows_formula(numbers: Any, rows: int) -> Any:
+    """Rows of 16 fractions as standard normal numbers."""
+    both = reshape(numbers, shape=(rows, 2, ROW // 2))
+    first, second = _part(both, 1, 0, 1), _part(both, 1, 1, 1)
+    radius = e.sqrt(e.log(1 - first) * -2)
+    return reshape(_turned(radius, second * (2 * math.pi), 1), shape=(rows * ROW,))
 
 
-def box_muller(first: Any, second: Any) -> Any:
-    """Standard normal numbers from two draws of uniform ones, in f32 or as values of a graph."""
-    return e.sqrt(e.log(1 - first) * -2) * cosine_of_turns(second)
-
-
-def _normal(draws: list[Any], mean: Any, deviation: Any) -> Any:
-    return box_muller(*draws) * deviation + mean
-
-
-def _truncated(
-    draws: list[Any], low: Any, width: Any, mean: Any, scale: Any, least: Any, most: Any
-) -> Any:
-    numbers = special.erfinv(draws[0] * width + low) * scale + mean
-    return e.clamp(numbers, least, most)
+def pairs_formula(numbers: Any, pairs: int) -> Any:
+    """Pairs of fractions in f64 as standard normal numbers."""
+    both = reshape(numbers, shape=(pairs, 2))
+    first, second = _part(both, 1, 0, 1), _part(both, 1, 1, 1)
+    radius = e.sqrt(log1p(-second) * -2)
+    return reshape(_turned(radius, first * (2 * math.pi), 1), shape=(2 * pairs,))
 
 
 @functools.cache
-def _kernel(formula: Formula, draws: int, numbers: int, block: int) -> Any:
-    """Native code: from the states of the draws and 0-d numbers to a block of elements."""
+def _kernel(formula: Formula, kind: DType, block: int, count: int) -> Any:
+    """Native code of a formula of a block of numbers, which are `count` rows or pairs."""
     with IMPORTING:
         from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
 
-    builder = GraphBuilder(formula.__name__.lstrip("_"))
+    builder = GraphBuilder(formula.__name__)
     with builder.at(None):
-        states = [builder.input(f"state{i}", "i64[2]") for i in range(draws)]
-        attributes = {"shape": (block,), "dtype": DType.f32}
-        drawn = [builder.apply(random_uniform, (state,), attributes)[0] for state in states]
-        spread = [
-            broadcast(builder.input(f"number{i}", "f32[]"), shape=(block,)) for i in range(numbers)
-        ]
-        graph = builder.finish(formula(drawn, *spread))
+        numbers = builder.input("numbers", f"{kind.value}[{block}]")
+        graph = builder.finish(formula(numbers, count))
     return compile(graph, threads=1).run
 
 
-def _filled(
-    formula: Formula, draws: int, shape: tuple[int, ...], generator: Generator | None,
-    numbers: tuple[float, ...],
-) -> Tensor | None:  # fmt: skip
-    """A draw by a kernel; None where it is too small, or for a trace to record."""
+def _applied(formula: Formula, numbers: Values, together: int) -> Values:
+    """A formula of numbers of which so many belong together."""
+    if not isinstance(numbers, np.ndarray):
+        return formula(numbers, numbers.shape[0] // together)
+    count = len(numbers)
+    block = ROW if count <= ROW else SMALL if count <= SMALL else block_of(count)
+    run = _kernel(formula, DType.of(numbers.dtype), block, block // together)
+    result = np.empty_like(numbers)
+    for start in range(0, count, block):
+        part = numbers[start : start + block]
+        if len(part) < block:
+            padded = np.zeros(block, numbers.dtype)
+            padded[: len(part)] = part
+            part = padded
+        result[start : start + block] = run([part])[0][: count - start]
+    return result
+
+
+def _joined(*parts: Values) -> Values:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return CONTEXT.apply(concat, parts, {"axis": 0})[0]
+
+
+def in_blocks(count: int, kind: DType, generator: Generator | None) -> Values:
+    """Standard normal numbers in f32 or f64 (in f32 for f16 and bf16), 16 or more."""
+    wide = kind.computes_as
+    rest = count % ROW
+    if rest == 0:
+        return _applied(rows_formula, fractions(count, wide, generator), ROW)
+    whole = count - rest
+    # The half types take 16 words for each whole row, the others one for each element.
+    drawn = fractions((count if wide is kind else whole) + ROW, wide, generator)
+    rows = _joined(drawn[:whole], drawn[drawn.shape[0] - ROW :])
+    numbers = _applied(rows_formula, rows, ROW)
+    return _joined(numbers[: count - ROW], numbers[whole:])
+
+
+def in_pairs(count: int, generator: Generator | None) -> Values:
+    """Standard normal numbers in f64, one or more."""
     source = generator or default_generator
-    if STATE.mode is not None or source.state.is_meta:
-        return None
-    count = math.prod(shape)
-    ready = formula is _uniform and _kernel.cache_info().currsize
-    small = not count or (count < LEAST and not ready)
-    if small:
-        return None
-    state = source.state._array("a random draw")
-    block = SMALL if count <= SMALL else block_of(count)
-    run = _kernel(formula, draws, len(numbers), block)
-    arguments = [np.array(number, np.float32) for number in numbers]
-    if count <= block:
-        result = run([*_states(state, draws, count, 0), *arguments])[0]
-        if count < block:
-            result = result[:count].copy()  # a view would keep all of the block
-    else:
-        result = np.empty(count, np.float32)
-        for start in range(0, count, block):
-            part = run([*_states(state, draws, count, start), *arguments])[0]
-            result[start : start + block] = part[: count - start]
-    source.advance(draws * count)
-    return make(result.reshape(shape), TensorType(DType.f32, shape))
+    if drawn_words.is_recorded(source):
+        return _recorded_pairs(count, source)
+    spare = source.spare._array("a random draw")
+    kept = spare[1:].copy() if spare[0] else spare[:0]
+    pairs = (count - len(kept) + 1) // 2
+    numbers = _applied(pairs_formula, fractions(2 * pairs, DType.f64, source), 2)
+    left = 2 * pairs + len(kept) - count
+    spare[:] = (1, numbers[-1]) if left else (0, 0)
+    count_write(source.spare._counter)
+    return np.concatenate([kept, numbers[: 2 * pairs - left]])
 
 
-def _states(state: Any, draws: int, count: int, start: int) -> list[Any]:
-    """The states from which each of several draws takes its numbers from `start` on: each takes
-    `count` numbers of the stream (seed, counter)."""
-    states = []
-    for numbers in range(start, start + draws * count, count):
-        if numbers:
-            moved = state.copy()
-            moved[1] += numbers
-        states.append(moved if numbers else state)
-    return states
-
-
-def uniform_fill(
-    shape: tuple[int, ...], low: float, high: float, generator: Generator | None
-) -> Tensor | None:
-    """U(low, high) in f32, or None."""
-    return _filled(_uniform, 1, shape, generator, (low, high - low))
-
-
-def normal_fill(
-    shape: tuple[int, ...], mean: float, deviation: float, generator: Generator | None
-) -> Tensor | None:
-    """N(mean, deviation²) in f32, or None."""
-    return _filled(_normal, 2, shape, generator, (mean, deviation))
-
-
-def truncated_fill(
-    shape: tuple[int, ...], numbers: tuple[float, ...], generator: Generator | None
-) -> Tensor | None:
-    """`numbers` = (low, width, mean, scale, least, most): erfinv(U(low, low + width)) · scale +
-    mean in f32, within [least, most]; or None."""
-    return _filled(_truncated, 1, shape, generator, numbers)
+def _recorded_pairs(count: int, source: Generator) -> Tensor:
+    """The same where it is known at run time only whether a number is left of a pair."""
+    pairs = (count + 1) // 2
+    state, spare = source.twister, source.spare
+    drawn = drawn_words.after(state, 4 * pairs)
+    fractions_ = drawn_words.long_fractions(drawn[twister.STATE :], 2 * pairs)
+    numbers = pairs_formula(fractions_, pairs)
+    left = spare[0] != 0
+    result = f.where(left, _joined(spare[1:], numbers)[:count], numbers[:count])
+    none = from_data([0.0, 0.0], DType.f64)
+    new = _joined(from_data([1.0], DType.f64), numbers[2 * pairs - 1 :])
+    end = drawn[: twister.STATE]
+    if count % 2:  # one that is left saves a pair, and none is left of the others
+        fewer = drawn_words.after(state, 4 * (pairs - 1))[: twister.STATE]
+        end, new, none = f.where(left, fewer, end), none, new
+    spare._assign(f.where(left, new, none))
+    state._assign(end)
+    return result

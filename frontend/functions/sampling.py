@@ -23,13 +23,13 @@ from frontend.functions.random import (
     Generator,
     bounds,
     check_range,
+    in_memory_order,
     normal_numbers,
     uniform,
     whole_numbers,
 )
-from frontend.functions.random_fills import normal_fill, uniform_fill
 from frontend.functions.shape import expand
-from frontend.functions.unary import tan
+from frontend.functions.unary import log1p, tan
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.generator import drawn_on
 from frontend.tensors.state import STATE, no_grad
@@ -69,11 +69,12 @@ def _coins(like: Tensor, p: Any, generator: Generator | None) -> Tensor:
         p = expand(p.detach(), shape)
     elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    wide = isinstance(p, Tensor) and p.dtype is DType.f64
+    # Probabilities of 24 digits are met by as many of one word; a number takes two words each.
+    wide = DType.f32 if isinstance(p, Tensor) and p.dtype is not DType.f64 else DType.f64
     with no_grad():
         source = drawn_on(like.device, generator)
-        drawn = uniform(shape, DType.f64 if wide else DType.f32, source)
-        return casted(drawn < p, like.dtype)
+        drawn = in_memory_order(like, lambda shape, _: uniform(shape, wide, source))
+        return casted(drawn < (casted(p, wide) if isinstance(p, Tensor) else p), like.dtype)
 
 
 @public(node="NormalBackward1")
@@ -105,7 +106,10 @@ def normal(
             mean, std = aligned((mean, std), kind)
         shape = mean._sizes if tensors else shape_of((size,), "normal()")
         source = drawn_on(mean.device if tensors else device, generator)
-        numbers = normal_numbers(shape, kind, source) * std + mean
+        if not tensors:
+            numbers = normal_numbers(shape, kind, source, float(mean), float(std))
+        else:
+            numbers = normal_numbers(shape, kind, source) * std + mean
     for x in tensors if STATE.grad_enabled else ():
         numbers = attached(numbers, expand(x, shape))
     return finished(stored(numbers, out), requires_grad)
@@ -141,22 +145,34 @@ def multinomial(
     if not all_satisfy(lambda x: x.sum(-1) > 0, input):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     with no_grad():
-        draw = _with_replacement if replacement else _without_replacement
-        return stored(draw(casted(input.detach(), DType.f64), num_samples, generator), out)
+        if not replacement or num_samples == 1:
+            positions = _race(input.detach(), num_samples, generator)
+        else:
+            positions = _with_replacement(input.detach(), num_samples, generator)
+        return stored(positions, out)
 
 
-def _without_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+def _race(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """A race of exponential clocks: the order of arrival is the order of drawing (Efraimidis,
     Spirakis, "Weighted random sampling with a reservoir", 2006)."""
-    arrival = -f.log(1 - uniform(weights._sizes, DType.f64, generator)) / weights
-    return topk(arrival, count, -1, largest=False)[1]
+    source = drawn_on(weights.device, generator)
+    clocks = casted(_exponential(weights._sizes, source), weights.dtype)
+    haste = weights / clocks
+    return haste.argmax(-1, keepdim=True) if count == 1 else topk(haste, count, -1)[1]
 
 
 def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """Where uniform numbers fall among the running sums of the weights."""
     upper = cumsum(weights, -1)
-    drawn = uniform((*weights._sizes[:-1], count), DType.f64, generator)
-    return searchsorted(upper, drawn * upper[..., -1:], right=True)
+    share = upper / upper[..., -1:]
+    source = drawn_on(weights.device, generator)
+    drawn = uniform((*weights._sizes[:-1], count), DType.f64, source)
+    return f.clamp(searchsorted(share.double(), drawn), max=weights._sizes[-1] - 1)
+
+
+def _exponential(shape: tuple[int, ...], generator: Generator | None, rate: float = 1) -> Tensor:
+    """Exponential numbers of a rate, in f64."""
+    return f.neg(log1p(-uniform(shape, DType.f64, generator))) / rate
 
 
 # -- in place ------------------------------------------------------------------------------------
@@ -167,14 +183,10 @@ def _put(self: Tensor, numbers: Tensor) -> Tensor:
     return self._assign(numbers if alike else casted(numbers, self.dtype))
 
 
-def _wide(self: Tensor) -> DType:
-    """What is computed in to fill a tensor: f64 for integers, which keep all digits."""
-    return self.dtype.computes_as if self.dtype.is_float else DType.f64
-
-
-def _normal_numbers(self: Tensor, generator: Generator | None) -> Tensor:
+def _uniform_f64(self: Tensor, generator: Generator | None) -> Tensor:
+    """Numbers in [0, 1) for the elements of a tensor, in f64."""
     source = drawn_on(self.device, generator)
-    return normal_numbers(self._sizes, _wide(self), source)
+    return in_memory_order(self, lambda shape, _: uniform(shape, DType.f64, source))
 
 
 def _need(self: Tensor, kernel: str) -> None:
@@ -204,14 +216,11 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={to:g}"
         )
-    numbers = None
-    if self.dtype is DType.f32 and not self.is_meta:
-        numbers = uniform_fill(self._sizes, low, to, generator)
-    if numbers is None:
-        with no_grad():
-            drawn = uniform(self._sizes, self.dtype, drawn_on(self.device, generator))
-            numbers = drawn * (to - low) + low
-    return _put(self, numbers)
+    source = drawn_on(self.device, generator)
+    return _put(
+        self,
+        in_memory_order(self, lambda shape, _: uniform(shape, self.dtype, source, low, to)),
+    )
 
 
 @public(at="", method=True)
@@ -222,20 +231,12 @@ def normal_(
     _need(self, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    return _put(self, _scaled_normal(self, mean, std, generator))
+    source, kind = drawn_on(self.device, generator), self.dtype
 
+    def draw(shape: tuple[int, ...], in_a_row: bool) -> Tensor:
+        return normal_numbers(shape, kind, source, mean, std, in_a_row=in_a_row)
 
-def _scaled_normal(self: Tensor, mean: float, std: float, generator: Generator | None) -> Tensor:
-    """Numbers from N(mean, std²) in its shape."""
-    wide = _wide(self)
-    native = None
-    if wide is DType.f32 and not self.is_meta:
-        native = normal_fill(self._sizes, mean, std, generator)
-    if native is not None:
-        return native
-    with no_grad():
-        source = drawn_on(self.device, generator)
-        return normal_numbers(self._sizes, wide, source) * std + mean
+    return _put(self, in_memory_order(self, draw))
 
 
 @public(at="", method=True)
@@ -247,7 +248,11 @@ def log_normal_(
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     with no_grad():
-        numbers = _normal_numbers(self, generator) * std + mean
+        source = drawn_on(self.device, generator)
+        numbers = in_memory_order(
+            self,
+            lambda shape, _: normal_numbers(shape, DType.f64, source, mean, std, in_a_row=False),
+        )
         numbers = f.exp(numbers)
     return _put(self, numbers)
 
@@ -260,13 +265,13 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 
 @public(at="", method=True)
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Filled with exponential numbers of the rate `lambd`; never 0."""
+    """Filled with exponential numbers of the rate `lambd`."""
     _need_continuous(self, "Exponential")
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     with no_grad():
-        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
-        numbers = f.clamp(-f.log(1 - drawn), min=2.0**-25) / lambd
+        source = drawn_on(self.device, generator)
+        numbers = in_memory_order(self, lambda shape, _: _exponential(shape, source, lambd))
     return _put(self, numbers)
 
 
@@ -276,8 +281,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     with no_grad():
-        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
-        numbers = f.clamp(f.ceil(f.log(1 - drawn) / math.log1p(-p)), min=1)
+        numbers = f.ceil(f.log(_uniform_f64(self, generator)) / math.log(1 - p))
     return _put(self, numbers)
 
 
@@ -290,7 +294,7 @@ def cauchy_(
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     with no_grad():
-        drawn = uniform(self._sizes, _wide(self), drawn_on(self.device, generator))
+        drawn = _uniform_f64(self, generator)
         numbers = tan((drawn - 0.5) * math.pi) * sigma + median
     return _put(self, numbers)
 
@@ -303,6 +307,7 @@ def random_(
     where `to=None` is the end of the dtype's range."""
     first: Any = 0
     last: Any = None
+    wide = None
     if len(limits) == 1 and not named:
         last = limits[0]
     elif limits or named:
@@ -310,9 +315,14 @@ def random_(
         first, last = ends.pop("from", 0), ends.pop("to", None)
         if ends or len(limits) > 2:
             raise TypeError("random_() takes 'from' and 'to'")
+    else:
+        wide = self.dtype.itemsize == 8
     if last is None:
         kind = self.dtype
         last = 2 ** DIGITS[kind] + 1 if kind.is_float else bounds(kind)[1] + 1
     check_range(first, last, self.dtype)
     source = drawn_on(self.device, generator)
-    return _put(self, whole_numbers(first, last, self._sizes, source))
+    numbers = in_memory_order(
+        self, lambda shape, _: whole_numbers(first, last, shape, source, wide)
+    )
+    return _put(self, numbers)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.functions import random, random_fills
+from frontend.functions import random, sampling
+from frontend.functions.creation import empty_like
+from frontend.functions.pointwise import where
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor, from_data
-from graphc.ir.types import DType
-from graphc.system import IMPORTING
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
@@ -74,44 +74,12 @@ def _require_float(tensor: Tensor, kernel: str) -> None:
         )
 
 
-def _uniform(tensor: Tensor, generator: Any) -> Tensor:
-    """Numbers from U(0, 1) of this shape, in the dtype that arithmetic on it is done in."""
-    kind = tensor.dtype.computes_as
-    return random.rand(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
-
-
-def _normal(tensor: Tensor, generator: Any) -> Tensor:
-    """The same from N(0, 1)."""
-    kind = tensor.dtype.computes_as
-    return random.randn(tuple(tensor.shape), dtype=kind, generator=generator, device=tensor.device)
-
-
-def _filled_natively(fill: Any, tensor: Tensor, *arguments: Any) -> bool:
-    """Fill a tensor that is computed with in f32 by native code; whether that was done."""
-    type = tensor.tensor_type
-    if type.dtype.computes_as is not DType.f32 or tensor.is_meta:
-        return False
-    numbers = fill(type.shape, *arguments)
-    if numbers is None:
-        return False
-    plain = type.dtype is DType.f32
-    if plain and tensor._view is None and not tensor._requires_grad:
-        tensor._assign(numbers)  # nothing is recorded, whatever grad mode is
-        return True
-    with no_grad():
-        tensor._assign(numbers) if plain else tensor.copy_(numbers)
-    return True
-
-
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Numbers from U(a, b). Raises RuntimeError where a is above b."""
     _require_float(tensor, "check_uniform_bounds")
     _check_bounds(a, b)
-    if _filled_natively(random_fills.uniform_fill, tensor, a, b, generator):
-        return tensor
     with no_grad():
-        drawn = _uniform(tensor, generator)
-        return tensor.copy_(drawn * (b - a) + a)
+        return sampling.uniform_(tensor, a, b, generator=generator)
 
 
 def _check_bounds(a: float, b: float) -> None:
@@ -126,11 +94,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     _require_float(tensor, "normal_kernel_cpu")
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    if _filled_natively(random_fills.normal_fill, tensor, mean, std, generator):
-        return tensor
     with no_grad():
-        drawn = _normal(tensor, generator)
-        return tensor.copy_(drawn * std + mean)
+        return sampling.normal_(tensor, mean, std, generator=generator)
 
 
 def trunc_normal_(
@@ -141,12 +106,10 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Numbers from N(mean, std²) within [a, b], by the inverse of the distribution function, in
-    float64 where [a, b] is in a tail. Warns where the mean is far outside; raises as `uniform_` and
-    `normal_` do."""
-    with IMPORTING:
-        from frontend.functions.unary import erfinv
-
+    """Numbers from N(mean, std²) within [a, b], by rejection: of normal numbers, where most are
+    within, else of uniform ones, by the density. Where any was rejected, as many are drawn again,
+    and those that fitted stay. Not inside a trace. Warns where the mean is far outside; raises as
+    `uniform_` and `normal_` do."""
     _require_float(tensor, "check_uniform_bounds")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -154,34 +117,44 @@ def trunc_normal_(
             "values may be incorrect.",
             stacklevel=2,
         )
-    low, high = (math.erf((bound - mean) / std / math.sqrt(2)) for bound in (a, b))
-    _check_bounds(low, high)
-    if low * high > 0 and min(abs(low), abs(high)) > 0.99:  # erf has few digits left there
-        return _tail_of_normal(tensor, mean, std, (a, b), generator)
-    numbers = (low, high - low, mean, std * math.sqrt(2), a, b)
-    if _filled_natively(random_fills.truncated_fill, tensor, numbers, generator):
+    if tensor.is_meta:
         return tensor
+    below, above = ((1 + math.erf((x - mean) / std / math.sqrt(2))) / 2 for x in (a, b))
+    if above - below > _MOSTLY:
+        draw = functools.partial(_normal_within, mean=mean, std=std, bounds=(a, b))
+    else:
+        draw = functools.partial(_by_density, mean=mean, std=std, bounds=(a, b))
     with no_grad():
-        drawn = _uniform(tensor, generator)
-        deviates = erfinv(drawn * (high - low) + low) * (std * math.sqrt(2)) + mean
-        return tensor.copy_(deviates.clamp(a, b))
+        drawn, fits = draw(tensor, generator)
+        while not fits.all():
+            again, fits_now = draw(empty_like(drawn), generator)
+            drawn, fits = where(fits, drawn, again), fits | fits_now
+        return tensor if drawn is tensor else tensor.copy_(drawn)
 
 
-def _tail_of_normal(
-    tensor: Tensor, mean: float, std: float, bounds: tuple[float, float], generator: Any
-) -> Tensor:
-    """`trunc_normal_` where both bounds are on one side of the mean, by the lower tail."""
-    with IMPORTING:
-        from frontend.special import ndtri
+_MOSTLY = 0.3
+"""The share of normal numbers within the bounds from which on others are drawn again."""
 
-    side = 1.0 if bounds[1] < mean else -1.0
-    ends = (side * (bound - mean) / std / math.sqrt(2) for bound in bounds)
-    low, high = sorted(math.erfc(-end) / 2 for end in ends)
-    with no_grad():
-        if high == 0:  # more than 38 std from the mean: all but surely where it is nearest
-            return tensor.fill_(min(bounds, key=lambda bound: abs(bound - mean)))
-        drawn = _uniform(tensor, generator).double() * (high - low) + low
-        return tensor.copy_((ndtri(drawn) * (side * std) + mean).clamp(*bounds))
+
+def _normal_within(
+    place: Tensor, generator: Any, mean: float, std: float, bounds: tuple[float, float]
+) -> tuple[Tensor, Tensor]:
+    """Normal numbers in `place`, and which of them are within bounds, rounded as they are."""
+    least, most = (float(np.asarray(bound, place.dtype.numpy)) for bound in bounds)
+    drawn = sampling.normal_(place, mean, std, generator=generator)
+    return drawn, (drawn >= least) & (drawn <= most)
+
+
+def _by_density(
+    place: Tensor, generator: Any, mean: float, std: float, bounds: tuple[float, float]
+) -> tuple[Tensor, Tensor]:
+    """Uniform numbers in `place`, and which of them are taken: with the probability of the density
+    there to the greatest one within the bounds."""
+    mode = max(bounds[0], min(mean, bounds[1]))
+    greatest = -0.5 * ((mode - mean) / std) ** 2
+    drawn = sampling.uniform_(place, *bounds, generator=generator)
+    density = ((drawn - mean) / std) ** 2 * -0.5 - greatest
+    return drawn, sampling.uniform_(empty_like(place), generator=generator).log() <= density
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -236,9 +209,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     if not tensor.numel() or tensor.is_meta:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
-    matrix = _normal(tensor, generator)._array("orthogonal_()").reshape(rows, columns)
+    like = tensor.new_empty((rows, columns))
+    matrix = normal_(like, generator=generator)._array("orthogonal_()")
     tall, upper = np.linalg.qr(matrix.T if rows < columns else matrix)
-    tall = tall * np.where(np.diag(upper) < 0, -1, 1)
+    tall = tall * np.sign(np.diag(upper))
     values = (tall.T if rows < columns else tall) * gain
     return _filled(tensor, values.reshape(tuple(tensor.shape)))
 
@@ -250,11 +224,12 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         raise ValueError("Only tensors with 2 dimensions are supported")
     if tensor.is_meta:
         return tensor
-    shape = tuple(tensor.shape)
-    normal = _normal(tensor, generator)._array("sparse_()")
-    order = _uniform(tensor, generator)._array("sparse_()")
-    ranks = order.argsort(axis=0).argsort(axis=0)
-    return _filled(tensor, np.where(ranks < math.ceil(sparsity * shape[0]), 0, normal * std))
+    normal_(tensor, 0, std, generator)
+    values = tensor._array("sparse_()").copy()
+    zeros = math.ceil(sparsity * values.shape[0])
+    for column in values.T:
+        column[random.randperm(len(column), generator=generator)._array("sparse_()")[:zeros]] = 0
+    return _filled(tensor, values)
 
 
 def kaiming_uniform_(

@@ -22,6 +22,7 @@ from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.mode import Mode
 from frontend.tensors.no_value import NO_DATA, escaped
+from frontend.tensors.sizes import outermost_first
 from frontend.tensors.state import STATE, swap_devices, swap_mode
 from frontend.tensors.tensor import Tensor, make, without_data
 from frontend.tensors.views import View
@@ -107,9 +108,10 @@ class FakeMode:
             )
         count_write(target._counter)
 
-    def is_row_major(self, tensor: Tensor) -> bool:
+    def memory_order(self, tensor: Tensor) -> list[int] | None:
         value = tensor._value
-        return not isinstance(value, np.ndarray) or bool(value.flags.c_contiguous)
+        row_major = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        return None if row_major else outermost_first(value.strides)
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         return tensor, 0

@@ -97,8 +97,9 @@ class Mode(Protocol):
     def assign(self, target: Tensor, new: Tensor) -> None:
         """The value of `new` in place of that of `target`, and of what `target` is a view of."""
 
-    def is_row_major(self, tensor: Tensor) -> bool:
-        """Whether its elements follow each other in memory in eager mode."""
+    def memory_order(self, tensor: Tensor) -> list[int] | None:
+        """Its axes from the outermost in the memory of eager mode; None where the elements follow
+        each other there."""
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         """A tensor that is no view and where it begins in its memory, in elements. With `whole` the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -298,3 +298,8 @@ def _end(part: Any, default: Extent, dim: Extent) -> Extent:
         place = place + dim
         return place if place >= 0 else 0
     return place if place <= dim else dim
+
+
+def outermost_first(strides: Sequence[int]) -> list[int]:
+    """The axes of an array with these strides, from the outermost in memory."""
+    return sorted(range(len(strides)), key=lambda axis: -strides[axis])

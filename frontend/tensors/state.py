@@ -74,7 +74,9 @@ Caches, which change no result:
 - `eager.pointwise._POINTWISE`: of composites that are pointwise
 - `tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `eager.tape._kind`: of classes that nodes show themselves as
-- `functions.random_fills._kernel`: of kernels of random fills
+- `functions.random_fills._kernel`: of kernels of normal numbers
+- `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
+- `tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
 - `overrides.protocol.takes_over`: of types
 - `overrides.interception._template`: of code that asks

@@ -151,7 +151,7 @@ class Tensor(AutogradMembers):
 
     def is_contiguous(self) -> bool:
         if STATE.mode is not None:
-            return STATE.mode.is_row_major(self)
+            return STATE.mode.memory_order(self) is None
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
 
     def data_ptr(self) -> int:

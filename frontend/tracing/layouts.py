@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from frontend.tensors.memory_tracking import offset_in_memory
-from frontend.tensors.sizes import extents_in
+from frontend.tensors.sizes import extents_in, outermost_first
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import IndexedView
 from graphc.errors import UndecidedSizeError
@@ -100,11 +100,13 @@ class Layouts:
         self.asked: list[tuple[Tensor, tuple[list[int], ...]]] = []
         self.offsets: dict[int, tuple[Tensor, int]] = {}
 
-    def is_row_major(self, tensor: Tensor) -> bool:
+    def memory_order(self, tensor: Tensor) -> list[int] | None:
+        """Its axes from the outermost in memory; None where it is row-major."""
         root = root_of(tensor)
         if root._view is not None or self.array_of(root) is not None:
             self.asked.append((root, ([1],)))
-        return is_row_major(tensor, strides_of(tensor, self.array_of))
+        strides = strides_of(tensor, self.array_of)
+        return None if is_row_major(tensor, strides) else outermost_first(strides)
 
     def offset(self, root: Tensor) -> int:
         """Where in its memory a tensor that is no view of another begins, in elements; 0 for what

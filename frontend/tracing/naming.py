@@ -41,8 +41,10 @@ class Names:
         """The name of a tensor; nameless ones are counted."""
         name = self._names.get(id(tensor))
         if name is None:
-            name = "rng_state" if tensor is default_generator.state else f"state{self._count}"
-            self._count += name != "rng_state"
+            name = default_generator.name_of(tensor)
+            if name is None:
+                name = f"state{self._count}"
+                self._count += 1
             self._names[id(tensor)] = name
         return name
 

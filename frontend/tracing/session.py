@@ -281,8 +281,8 @@ class Session(Mutations):
             self.show(result, shown)
         return is_view
 
-    def is_row_major(self, tensor: Tensor) -> bool:
-        return self.layouts.is_row_major(tensor)
+    def memory_order(self, tensor: Tensor) -> list[int] | None:
+        return self.layouts.memory_order(tensor)
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         if not whole:

@@ -3,9 +3,9 @@
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract, indexing,
-order, generate, composite, control, exchange; and what serves all: conversion, interpreter, work.
-Folders are those built on them: scalar_functions, linear_algebra, nn, and layouts, which only
-passes put in.
+order, generate, mersenne_twister, composite, control, exchange; and what serves all: conversion,
+interpreter, work. Folders are those built on them: scalar_functions, linear_algebra, nn, and
+layouts, which only passes put in.
 """
 
 from typing import Any
@@ -23,6 +23,7 @@ from graphc.ops import (
     indexing,
     layouts,
     linear_algebra,
+    mersenne_twister,
     movement,
     nn,
     order,
@@ -51,6 +52,7 @@ __all__ = [
     "indexing",
     "layouts",
     "linear_algebra",
+    "mersenne_twister",
     "movement",
     "nn",
     "order",

@@ -24,6 +24,7 @@ from graphc.ops.kinds.movement import Case, Movement
 from graphc.ops.kinds.reduce import Reduce
 from graphc.ops.kinds.region import Region
 from graphc.ops.kinds.scan import Scan
+from graphc.ops.kinds.serial import Serial
 from graphc.ops.kinds.sort import Sort
 
 Index = tuple[Expr, ...]
@@ -32,7 +33,7 @@ Guard = tuple[Expr, Extent, Extent]
 # Kinds a kernel can compute at any index it is asked for.
 LIGHT = ("elementwise", "movement", "gather", "generate")
 REDUCTIONS = ("reduce", "argreduce")
-ANCHORS = ("contract", "scatter", "scan", "sort", "composite", "host", "region")
+ANCHORS = ("contract", "scatter", "scan", "sort", "serial", "composite", "host", "region")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def _operand_reads(
     elif isinstance(op, Generate):
         for position, type in enumerate(types):
             yield node.operands[position], coordinates(type.shape, "s"), False, ()
-    elif isinstance(op, Contract | Scatter | Scan | Sort | Composite | Host | Region):
+    elif isinstance(op, Contract | Scatter | Scan | Sort | Serial | Composite | Host | Region):
         for position, type in enumerate(types):
             names = f"c{next(_fresh)}_"
             yield node.operands[position], coordinates(type.shape, names), True, ()

@@ -9,10 +9,11 @@ from typing import Any
 
 from frontend.eager.dispatch import apply_one, filled
 from frontend.eager.promotion import casted, expanded
-from frontend.functions import pointwise, random
+from frontend.functions import pointwise
 from frontend.functions.arguments import not_implemented
 from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
+from frontend.functions.network_draws import drawn_inside
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.limits import fitting
@@ -103,7 +104,7 @@ def rrelu(
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     _checked(input, "rrelu_with_noise_out_cpu")
-    drawn = random.uniform(tuple(input.shape), input.dtype.computes_as)
+    drawn = drawn_inside(tuple(input.shape), input.dtype.computes_as)
     return apply_one(a.prelu, input, casted(drawn * (upper - lower) + lower, input.dtype))
 
 
@@ -350,7 +351,7 @@ def gumbel_softmax(
     if not logits.dtype.is_float:
         raise fail(DTypeError, f"gumbel_softmax takes floats, got {scalar_name(logits)}")
     # A draw of exactly 0 would have infinite noise.
-    drawn = random.uniform(tuple(logits.shape), logits.dtype.computes_as)
+    drawn = drawn_inside(tuple(logits.shape), logits.dtype.computes_as)
     noise = -pointwise.log(-pointwise.log(pointwise.clamp(drawn, min=2.0**-25)))
     noise = casted(noise, logits.dtype)
     soft = softmax((logits + noise) / tau, dim)

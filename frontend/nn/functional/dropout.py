@@ -7,8 +7,8 @@ import math
 import warnings
 
 from frontend.eager.promotion import casted
-from frontend.functions import random
 from frontend.functions.declarations import public
+from frontend.functions.network_draws import drawn_inside
 from frontend.nn.checks import fail, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
 from frontend.tensors.tensor import Tensor
@@ -128,7 +128,7 @@ def _check(input: Tensor, p: float, training: bool) -> bool:
 
 def _kept(input: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     """1 with probability 1 - p, else 0."""
-    return casted(random.rand(shape) >= p, input.dtype)
+    return casted(drawn_inside(shape) >= p, input.dtype)
 
 
 def _dropped(

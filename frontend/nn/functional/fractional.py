@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.functions import reduce
 from frontend.functions.declarations import public
-from frontend.functions.random import rand
+from frontend.functions.network_draws import drawn_inside
 from frontend.functions.ranges import arange
 from frontend.functions.scatter import gather
 from frontend.functions.shape import cat
@@ -58,7 +58,7 @@ def _fractional(count: int) -> Any:
         batch, channels = images.shape[:2]
         samples = _random_samples
         if samples is None:
-            samples = rand(batch, channels, count, dtype=input.dtype)
+            samples = drawn_inside((batch, channels, count), input.dtype)
         rows = samples.reshape(batch * channels, count)
         # Of two axes PyTorch draws the last one's first, of three the first one's.
         order = (1, 0) if count == 2 else (0, 1, 2)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.functions import norms, order, pointwise, random, reduce, scatter, statistics, unary
+from frontend.functions import norms, order, pointwise, reduce, scatter, statistics, unary
 from frontend.functions.creation import empty, full, ones_like, zeros
 from frontend.functions.declarations import public
+from frontend.functions.network_draws import drawn_inside
 from frontend.functions.ranges import arange
 from frontend.nn import functional as F
 from frontend.tensors.state import no_grad
@@ -98,7 +99,7 @@ def native_batch_norm(
 @public()
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """`dropout`, with what was kept as bools."""
-    kept = random.rand_like(input.detach()) >= (p if train is not False else -1)
+    kept = drawn_inside(input._sizes, input.dtype) >= (p if train is not False else -1)
     if train is False or p == 0:
         return input, kept
     return input * kept * (0.0 if p == 1 else 1 / (1 - p)), kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.functions.random import rand
+from frontend.functions.network_draws import drawn_inside
 from frontend.nn import functional as F
 from frontend.nn.geometry import ints
 from frontend.nn.modules.module import Module
@@ -45,7 +45,7 @@ class _FractionalMaxPoolNd(Module):
         if samples is None:
             lead = input.shape[: input.dim() - self.axes]
             batch = lead if len(lead) == 2 else (1, *lead)
-            samples = rand(*batch, self.axes, dtype=input.dtype)
+            samples = drawn_inside((*batch, self.axes), input.dtype)
         pool = F.fractional_max_pool2d if self.axes == 2 else F.fractional_max_pool3d
         options = (self.output_size, self.output_ratio, self.return_indices)
         return pool(input, self.kernel_size, *options, _random_samples=samples)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, NoReturn
 
-from frontend.functions.random import whole_numbers
 from frontend.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 from frontend.utils.data.fetch import OfItems, OfStream
+from frontend.utils.data.sampler import random_seed
 from graphc.system import IMPORTING
 
 
@@ -48,7 +48,7 @@ class _BaseDataLoaderIter:
         self._collate_fn = loader.collate_fn
         self._sampler_iter = iter(self._index_sampler)
         # Drawn without workers too: the numbers that follow do not depend on how many there are.
-        self._base_seed = int(whole_numbers(0, 2**62, (), loader.generator).item())
+        self._base_seed = random_seed(loader.generator)
         self._persistent_workers = loader.persistent_workers
         self._num_yielded = 0
 

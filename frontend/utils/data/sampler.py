@@ -39,10 +39,15 @@ _AT_ONCE = 32
 """How many independent draws are made at once, as in PyTorch: `num_samples` may be of any size."""
 
 
+def random_seed(generator: Any) -> int:
+    """A seed of 63 bits from a generator, None the default one."""
+    return int(random.whole_numbers(0, 2**63, (), generator).item())
+
+
 class RandomSampler(Sampler):
     """A random order, anew at each iteration; with `replacement`, independent draws.
 
-    Drawn from `generator`, or from the default one, which `manual_seed` seeds. Raises ValueError
+    Drawn from `generator`, or from one whose seed the default one draws. Raises ValueError
     for an empty dataset.
     """
 
@@ -76,16 +81,17 @@ class RandomSampler(Sampler):
         size, left = len(self.data_source), self.num_samples
         if not size:
             raise ValueError(f"there is nothing to draw {left} samples from: the dataset is empty")
-        if self.replacement:
-            while left > 0:
-                count = min(left, _AT_ONCE)
-                yield from random.randint(0, size, (count,), generator=self.generator).tolist()
-                left -= count
-            return
-        while left > 0:
-            order = random.randperm(size, generator=self.generator).tolist()
-            yield from order[:left]
-            left -= size
+        generator = self.generator
+        if generator is None:
+            generator = random.Generator().manual_seed(random_seed(None))
+        at_once = _AT_ONCE if self.replacement else size
+        # PyTorch draws once more also where nothing is left: one's own generator goes on as there.
+        for start in range(0, left + 1, at_once):
+            if self.replacement:
+                count = min(left - start, at_once)
+                yield from random.randint(0, size, (count,), generator=generator).tolist()
+            else:
+                yield from random.randperm(size, generator=generator).tolist()[: left - start]
 
     def __len__(self) -> int:
         return self.num_samples

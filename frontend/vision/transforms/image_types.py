@@ -96,7 +96,7 @@ def two(size: Any, name: str = "size") -> tuple[int, int]:
 
 def drawn(low: float = 0.0, high: float = 1.0) -> float:
     """A number in [low, high) from the default generator."""
-    return low + (high - low) * float(uniform(()).item())
+    return float(uniform((), low=low, high=high).item())
 
 
 def drawn_integer(high: int) -> int:

@@ -23,6 +23,7 @@ from graphc.codegen.recipes.contraction.winograd import lower_winograd
 from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.recipes.scan import lower_scan
 from graphc.codegen.recipes.scatter import lower_scatter
+from graphc.codegen.recipes.serial import lower_serial
 from graphc.codegen.recipes.sort import lower_sort
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
@@ -33,8 +34,8 @@ Array = np.ndarray[Any, Any]
 
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
-    "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
-    "winograd": lower_winograd,
+    "sort": lower_sort, "serial": lower_serial, "attention": lower_attention,
+    "attention_grad": lower_attention_grad, "winograd": lower_winograd,
 }  # fmt: skip
 
 

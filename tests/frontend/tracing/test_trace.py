@@ -58,7 +58,7 @@ def test_changed_state_is_an_aliased_output() -> None:
     assert graph.aliases == ((1, 1),)
     assert counter.item() == 0 and counter._version == 0
     random = torch.trace(lambda: torch.rand(3))
-    assert random.input_names == ("rng_state",) and random.aliases == ((1, 0),)
+    assert random.input_names == ("rng_words",) and random.aliases == ((1, 0),)
 
 
 def test_a_training_step_is_one_graph() -> None:

@@ -1,0 +1,174 @@
+"""From the words of a generator to numbers where integers and scaling decide, as PyTorch's CPU code
+does it: of NumPy arrays, and of tensors of a trace, with the same bits.
+
+A number of 24 bits takes the low bits of one word. One of 53 bits takes those of two words, of
+which the first is the upper half.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from frontend.eager.dispatch import CONTEXT
+from frontend.eager.promotion import casted
+from frontend.tensors.generator import Generator, default_generator
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
+from graphc.ir.types import DType, TensorType
+from graphc.ops import mersenne_twister as twister
+
+Values = Any
+"""A NumPy array, or a tensor of a trace or on meta."""
+BLOCK = 1 << 13
+"""Words that are taken together, so that they stay in the cache."""
+
+
+def words(count: int, generator: Generator | None) -> Values:
+    """The next words of a stream: i64 from 0 to 2**32 - 1, in a trace i32 of the same bits."""
+    source = generator or default_generator
+    if not is_recorded(source):
+        return source.words(count)
+    state = source.twister
+    drawn = after(state, count)
+    state._assign(drawn[: twister.STATE])
+    return drawn[twister.STATE :]
+
+
+def is_recorded(source: Generator) -> bool:
+    """Whether draws are nodes of a trace, or types alone."""
+    return STATE.mode is not None or source.inside.is_meta
+
+
+def after(state: Tensor, count: int) -> Tensor:
+    """The state behind so many words, and then these words, in a trace or on meta."""
+    return CONTEXT.apply(twister.mersenne_twister, (state,), {"count": count})[0]
+
+
+def as_dtype(values: Values, dtype: DType) -> Values:
+    if isinstance(values, np.ndarray):
+        return values.astype(dtype.numpy, copy=False)
+    return casted(values, dtype)
+
+
+def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
+    """A tensor of this shape over the values."""
+    if isinstance(values, np.ndarray):
+        return make(values.reshape(shape), TensorType(DType.of(values.dtype), shape))
+    return values.reshape(shape)
+
+
+def long_words(drawn: Values, count: int) -> Values:
+    """Words of 64 bits, i64[count], from twice as many."""
+    pairs = as_dtype(drawn, DType.i64).reshape((count, 2))
+    return pairs[:, 0] * 2**32 + (pairs[:, 1] & (2**32 - 1))
+
+
+def fractions(count: int, kind: DType, generator: Generator | None) -> Values:
+    """Numbers in [0, 1): f32 of 24 bits, f64 of 53."""
+    if kind is DType.f64:
+        return long_fractions(words(2 * count, generator), count)
+    source = generator or default_generator
+    if is_recorded(source) or count <= BLOCK:
+        return as_dtype(words(count, source) & 0xFFFFFF, kind) * 2.0**-24
+    numbers = np.empty(count, np.float32)
+    for start in range(0, count, BLOCK):
+        block = numbers[start : start + BLOCK]
+        np.multiply(source.words(len(block)) & 0xFFFFFF, np.float32(2.0**-24), out=block,
+                    casting="unsafe")  # fmt: skip
+    return numbers
+
+
+def long_fractions(drawn: Values, count: int) -> Values:
+    """Those in f64, of their words."""
+    return as_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
+
+
+def scaled(numbers: Values, width: float, first: float) -> Values:
+    """`numbers` · width + first, in the dtype of `numbers`, rounded once: so does PyTorch's code
+    for processors that have such an instruction."""
+    if (width, first) == (1, 0):
+        return numbers
+    if _is_wide(numbers):
+        return _fused(numbers, width, first)
+    # In f64 the product of two f32 is exact.
+    single = (float(np.float32(number)) for number in (width, first))
+    wide, (factor, summand) = as_dtype(numbers, DType.f64), single
+    return as_dtype(wide * factor + summand, DType.f32)
+
+
+def _is_wide(numbers: Values) -> bool:
+    if isinstance(numbers, np.ndarray):
+        return bool(numbers.dtype == np.float64)
+    return numbers.dtype is DType.f64
+
+
+def _fused(x: Values, factor: float, summand: float) -> Values:
+    """x · factor + summand in f64, by what is left of the product and of the sum (T. J. Dekker, "A
+    floating-point technique for extending the available precision", 1971)."""
+    (high, low), (left, right) = _halves(x), _halves(factor)
+    product = x * factor
+    rest = ((high * left - product) + high * right + low * left) + low * right
+    total = product + summand
+    part = total - product
+    lost = (product - (total - part)) + (summand - part)
+    return total + (lost + rest)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Two numbers of 26 digits each whose sum it is."""
+    scaled_up = x * (2.0**27 + 1)
+    high = scaled_up - (scaled_up - x)
+    return high, x - high
+
+
+def between(numbers: Values, low: float, high: float) -> Values:
+    """Fractions spread over [low, high)."""
+    if low == 0 and high == 1:
+        return numbers
+    if _is_wide(numbers):
+        return scaled(numbers, high - low, low)
+    low, high = float(np.float32(low)), float(np.float32(high))
+    return scaled(numbers, float(np.float32(high - low)), low)
+
+
+def whole(count: int, low: int, span: int, wide: bool, generator: Generator | None) -> Values:
+    """i64 numbers in [low, low + span): what is left of a word, or with `wide` of one of 64 bits,
+    divided by `span`."""
+    if not wide:
+        bits = as_dtype(words(count, generator), DType.i64) & (2**32 - 1)
+        return bits % span + low
+    rest = _unsigned_rest(long_words(words(2 * count, generator), count), span)
+    return rest + low
+
+
+def _unsigned_rest(bits: Values, span: int) -> Values:
+    """i64 words, read as unsigned ones, modulo 0 < span <= 2**64."""
+    if span == 2**64:
+        return bits
+    if span >= 2**63:  # at most once: the i64 of the bits of span is negative
+        signed = span - 2**64
+        over = (bits < 0) & (bits >= signed)
+        return bits - as_dtype(over, DType.i64) * signed
+    half = (bits >> 1) & (2**63 - 1)
+    rest = bits - (half // span) * 2 * span
+    # Less than twice the span, as an unsigned number.
+    over = (rest < 0) | (rest >= span)
+    return rest - as_dtype(over, DType.i64) * span
+
+
+def order(count: int, generator: Generator | None) -> Tensor:
+    """A permutation of 0 … count-1, i64."""
+    if count < 2:
+        return as_tensor(np.arange(count, dtype=np.int64), (count,))
+    drawn = words(count - 1, generator)
+    if isinstance(drawn, np.ndarray):
+        if count < LEAST_NATIVE:
+            return as_tensor(twister.shuffled.numpy(drawn), (count,))
+        drawn = as_tensor(drawn.astype(np.int32), (count - 1,))
+    return CONTEXT.apply(twister.shuffled, (drawn,), {})[0]
+
+
+LEAST_NATIVE = 1 << 15
+"""Below so many elements a permutation is not worth native code."""
