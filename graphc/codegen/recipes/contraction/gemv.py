@@ -41,7 +41,7 @@ from graphc.codegen.recipes.contraction.axes import (
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, nothing_added, pair_order
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.sums import Sums
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile
@@ -268,7 +268,10 @@ class StreamedProducts:
             n, guards = self.row.columns.place(columns.first + v, lane)
             at = (columns.first + v) * emit.lanes + lane
             total = emit.evaluator.load(sums, at, (), emit.builder.block)
-            for i in range(k.size):
+            for i in pair_order(k.size, emit.problem.pairs):
+                if i is None:
+                    (total,) = nothing_added(emit.builder, [total])
+                    continue
                 element = self.row.element(emit, n, k.first + i, guards)
                 total = emit.multiply_add(wide[i], element, total)
             emit.evaluator.store(sums, at, total)
@@ -368,7 +371,10 @@ def _products(
                 loaded[start].append(row.element(emit, n, at, guards) if exists else emit.zero)
         for start in starts:
             vectors = transpose(emit.builder, loaded[start])[: count - start]
-            for i, vector in enumerate(vectors):
-                total = emit.multiply_add(wide[start + i], vector, total)
+            for i in pair_order(len(vectors), emit.problem.pairs):
+                if i is None:
+                    (total,) = nothing_added(emit.builder, [total])
+                    continue
+                total = emit.multiply_add(wide[start + i], vectors[i], total)
         totals.append(total)
     return totals

@@ -98,7 +98,8 @@ class RegisterTile:
         emit = self.emit
         zeros = emit.zeros(at.rows * at.vectors)
         body = self.products(at, lane, tile)
-        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros)
+        pairs = emit.problem.pairs
+        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs)
 
 
 def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:

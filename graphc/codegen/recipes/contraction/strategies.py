@@ -70,6 +70,8 @@ STRATEGIES: tuple[Strategy, ...] = (
     SizedPlan,
 )
 """In the order in which they are asked."""
+OF_PAIRS = (GemvPlan, BlockedPlan, UnblockedPlan, SizedPlan)
+"""Those that add products of pairs."""
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +80,8 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     by layouts, size classes and lowering in turn."""
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
-        for strategy in STRATEGIES if problem.has_results else ():
+        strategies = OF_PAIRS if problem.pairs else STRATEGIES
+        for strategy in strategies if problem.has_results else ():
             limit = math.inf if best is None else best.cost
             for plan in strategy.candidates(problem, target, limit):
                 if best is None or plan.cost < best.cost:
