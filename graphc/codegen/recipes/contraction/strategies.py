@@ -17,6 +17,7 @@ from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
+from graphc.codegen.recipes.contraction.paired import PairedPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
 from graphc.codegen.recipes.contraction.sized import SizedPlan
@@ -70,7 +71,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     SizedPlan,
 )
 """In the order in which they are asked."""
-OF_PAIRS = (GemvPlan, BlockedPlan, UnblockedPlan, SizedPlan)
+OF_PAIRS: tuple[Strategy, ...] = (GemvPlan, PairedPlan, BlockedPlan, UnblockedPlan, SizedPlan)
 """Those that add products of pairs."""
 
 

@@ -1,0 +1,187 @@
+"""Strategy: products of bf16 by the processor's instruction for pairs, two FMAs in one.
+
+Both operands are copied as pairs along k: all rows ahead, the columns of a tile for each tile.
+Where sums could be denormal, which the instruction flushes to zero, FMAs add up the same sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.loop_cut import LoopCut
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import Axis, Compute, Effect, Fill, Loop, Nest, Place, Role, Split
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, column_split
+from graphc.codegen.recipes.contraction.costs import COPIED, TRANSPOSED, note
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.pairs import (
+    FilledPairs,
+    PairedColumns,
+    PairedRows,
+    is_normal,
+    pair_count,
+)
+from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
+from graphc.codegen.recipes.contraction.register_tile import store_results
+from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
+from graphc.codegen.recipes.contraction.tilings import tilings
+from graphc.codegen.target import Target
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+
+LANES = (4, 8, 16)
+"""Those of the instruction's registers."""
+SHARE = 0.5
+"""Of an FMA's time, what one of a pair's products takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedPlan:
+    """A register tile of pairs. `rows_along_k`, `columns_along_k`: whether indices of k lie side by
+    side in the operands."""
+
+    problem: ContractionProblem
+    lanes: int
+    columns: Columns
+    tile: Tile
+    rows_along_k: bool
+    columns_along_k: bool
+    cost: float
+    reason: str
+
+    @staticmethod
+    def candidates(
+        problem: ContractionProblem, target: Target, limit: float = math.inf
+    ) -> Iterator[PairedPlan]:
+        """Products of bf16 of known sizes, where the processor has the instruction."""
+        view = problem.view
+        if not target.paired_products or view.types[0].dtype is not DType.bf16:
+            return
+        if problem.has_sizes or problem.depth == 0 or not len(view.k) == 1 == len(view.n):
+            return
+        for tiling in tilings(problem, target, limit / SHARE):
+            if tiling.lanes not in LANES:
+                continue
+            rows_along_k, columns_along_k = _along_k(problem)
+            pairs, columns = pair_count(problem), tiling.columns[0]
+            each = TRANSPOSED if columns_along_k else COPIED
+            count = problem.typical(problem.batch_count)
+            copies = count * pairs * columns.vectors * each
+            copies += count * pairs * -(-problem.rows // tiling.lanes) * COPIED
+            products = tiling.products * SHARE
+            yield PairedPlan(
+                problem, tiling.lanes, columns, tiling.tile, rows_along_k, columns_along_k,
+                products + copies + tiling.scattered,
+                note(
+                    problem, "paired", f"tile {tiling.tile.rows}x{tiling.tile.vectors}x"
+                    f"{tiling.lanes}, pairs of bf16", products=products, copies=copies,
+                    scattered=tiling.scattered,
+                ),
+            )  # fmt: skip
+
+    def nest(self) -> Nest:
+        problem, loops = self.problem, batch_loops(self.problem)
+        columns = column_split(self.columns, self.tile)
+        rows = Split(
+            "rows", Axis("rows", problem.rows, Role.ROWS), self.tile.rows, Tail.WHOLE_AND_REST,
+            variable="tile_row",
+        )  # fmt: skip
+        broadcast = PairedRows(problem, self.rows_along_k, self.lanes)
+        width = self.tile.vectors * self.lanes
+        vectors = PairedColumns(problem, self.columns, width, self.columns_along_k)
+        tile = Loop(rows, (Compute(PairedTile(self, broadcast, width)),))
+        parallel = columns if columns.tiles != 1 else rows
+        return BatchNest(
+            problem, (broadcast, vectors),
+            (Fill(broadcast), Loop(columns, (Fill(vectors), tile))), self.reason,
+            parallel=(parallel,) if parallel.tiles != 1 else (),
+        ).nest(loops)  # fmt: skip
+
+
+def _along_k(problem: ContractionProblem) -> tuple[bool, bool]:
+    """Whether the elements of a row, and those of a column, lie side by side."""
+    view, (k,) = problem.view, k_variables(problem.view)
+    other = of(Variable("probe_other", max(problem.rows, math.prod(view.n), 2)))
+    cases = (
+        view.broadcast(problem.batch, problem.m(other), (of(k),)),
+        view.vector(problem.batch, (other,), (of(k),)),
+    )
+    rows, columns = (view.stride(case, k) == 1 for case in cases)
+    return rows, columns
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTile:
+    """The leaf of a tile's sums, and its results."""
+
+    plan: PairedPlan
+    rows: PairedRows
+    width: int
+
+    @property
+    def text(self) -> str:
+        tile = self.plan.tile
+        return f"register tile of pairs {tile.rows}x{tile.vectors}x{self.plan.lanes}"
+
+    @property
+    def effect(self) -> Effect:
+        return Effect(covers=("k",), reads=("broadcast", "vectors"), stores=True)
+
+    def write(self, emit: Emitter, place: Place) -> None:
+        b, rows, columns = emit.builder, place["rows"], place["columns"]
+        at = OutputTile(
+            emit.problem.batch, rows.first, rows.size, self.plan.columns, columns.first,
+            columns.size,
+        )  # fmt: skip
+        x, y = (place.filled[name] for name in ("broadcast", "vectors"))
+        lane = emit.tile_lane()
+
+        def results(normal: bool) -> None:
+            store_results(emit, at, lane, self._totals(emit, at, lane, x, y, normal))
+
+        with b.if_(b.op("not", is_normal(emit, x, y)), cold=True) as branch:
+            with branch.then():
+                results(normal=False)
+            with branch.otherwise():
+                results(normal=True)
+
+    def _totals(
+        self, emit: Emitter, at: OutputTile, lane: Expr, x: FilledPairs, y: FilledPairs,
+        normal: bool,
+    ) -> list[LoopValue]:  # fmt: skip
+        """The sums of all K blocks."""
+        b, zeros = emit.builder, emit.zeros(at.rows * at.vectors)
+        pairs, of_block = pair_count(emit.problem), K_BLOCK // 2
+
+        def added(k: Expr, sums: list[LoopValue]) -> list[LoopValue]:
+            columns = [
+                y.load(emit, k * self.width + v * emit.lanes + lane) for v in range(at.vectors)
+            ]
+            totals = []
+            for r in range(at.rows):
+                pair = x.load(emit, self.rows.position(at.row_number(r), k))
+                wide = b.splat(pair, emit.lanes)
+                for v, column in enumerate(columns):
+                    total = sums[r * at.vectors + v]
+                    totals.append(b.op("dot_pairs", total, wide, column, attribute=normal))
+            return totals
+
+        def block(begin: Expr, count: int) -> list[LoopValue]:
+            with b.loop(0, count, carried=zeros, hint="pair") as loop:
+                variable = Variable(f"pair{count}", count)
+                emit.addresses.bind(variable, loop.variable, b.block)
+                loop.yield_(*added(begin + of(variable), list(loop.carried)))
+            return list(loop.results)
+
+        def add_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
+            return list(map(b.add, totals, block(tile * of_block, size)))
+
+        if pairs <= of_block:
+            return block(of(0), pairs)
+        return LoopCut(pairs, of_block).fold(
+            emit.addresses, "pair_block", zeros, add_block, hint="k_block"
+        )

@@ -1,0 +1,275 @@
+"""Copies of bf16 operands as pairs of neighbours along k, each pair an i32, the even one low.
+
+In: an operand's elements, and along what they lie side by side. Out: stages of both operands, in
+scratch, and readers. While elements are copied the least magnitude of those that are not zero is
+noted: of what no partial sum can be denormal the processor's instruction may add up.
+
+An element is a multiple of 2^(e - 7), e being the least exponent among those of its operand that
+are not zero, so products and all their sums are multiples of 2^(eA + eB - 14): from eA + eB = -112
+on those are no denormal numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.shuffles import transpose
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
+from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.codegen.nests.nest import Place
+from graphc.codegen.recipes.contraction.emitter import Emitter
+from graphc.codegen.recipes.contraction.problem import ContractionProblem
+from graphc.codegen.recipes.contraction.tiles import Columns
+from graphc.codegen.recipes.contraction.view import stored_value
+from graphc.ir.dims import fixed
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, of
+from graphc.ops.kinds.movement import Case
+
+LEAST_FIELDS = 2 * 127 - 112
+"""What the exponent fields of both operands' least elements sum up to at least."""
+MANTISSA = 7
+"""Bits of a bf16 behind its exponent."""
+_ALIASING = 1024
+"""Bytes between rows of which some would share a set of L1."""
+
+Element = Callable[[Expr, Expr], Case | None]
+"""The element at a k, and a row or column."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairMemory:
+    """Scratch of pairs, and of the least magnitudes, less 1, in each lane's halves."""
+
+    pairs: Buffer
+    least: Buffer
+
+    @staticmethod
+    def of(emit: Emitter, name: str, size: int) -> PairMemory:
+        pairs = emit.builder.scratch(name, DType.i32, size)
+        return PairMemory(pairs, emit.builder.scratch(f"{name}_least", DType.i32, emit.lanes))
+
+    def clear(self, emit: Emitter) -> None:
+        none = emit.builder.const(DType.i32, -1)
+        emit.builder.store(self.least, 0, emit.builder.splat(none, emit.lanes))
+
+    def note(self, emit: Emitter, vectors: list[LoopValue]) -> None:
+        b = emit.builder
+        least = b.load(self.least, 0, emit.lanes)
+        for vector in vectors:
+            least = b.op("least_pairs", least, vector)
+        b.store(self.least, 0, least)
+
+    def least_field(self, emit: Emitter) -> LoopValue:
+        """The exponent field of the least element; 0: it is denormal."""
+        b, lanes = emit.builder, emit.lanes
+        noted = b.load(self.least, 0, lanes)
+        low = b.op("and", noted, b.const(DType.i32, 0xFFFF))
+        least = b.minimum(low, b.op("lshr", noted, b.const(DType.i32, 16)))
+        while lanes > 1:
+            lanes //= 2
+            upper = b.shuffle(least, least, range(lanes, 2 * lanes))
+            least = b.minimum(b.shuffle(least, least, range(lanes)), upper)
+        one = b.const(DType.i32, 1)
+        return b.op("lshr", b.add(least, one), b.const(DType.i32, MANTISSA))
+
+
+@dataclass(frozen=True, slots=True)
+class FilledPairs:
+    """Pairs as they were filled in some block, where `field` is known too."""
+
+    memory: PairMemory
+    filled_in: OpenBlock
+    field: LoopValue
+
+    def load(self, emit: Emitter, position: Expr) -> LoopValue:
+        return emit.evaluator.load(self.memory.pairs, position, (), self.filled_in)
+
+
+def is_normal(emit: Emitter, x: FilledPairs, y: FilledPairs) -> LoopValue:
+    """Whether no sum of products can be denormal."""
+    b, one = emit.builder, emit.builder.const(DType.i32, 1)
+    enough = b.compare("ge", b.add(x.field, y.field), b.const(DType.i32, LEAST_FIELDS))
+    for field in (x.field, y.field):
+        enough = b.op("and", enough, b.compare("ge", field, one))
+    return enough
+
+
+def pair_count(problem: ContractionProblem) -> int:
+    return -(-problem.depth // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class PairSource:
+    """The elements of an operand as vectors of pairs."""
+
+    emit: Emitter
+    element: Element
+
+    def along_k(self, k: Expr, other: Expr, count: int) -> LoopValue:
+        """A pair in each lane, from index k on; only `count` elements are there."""
+        emit, lane = self.emit, self.emit.copier.lane()
+        b, lanes = emit.builder, emit.lanes
+        halves = []
+        for start in (0, lanes):
+            kept = min(max(count - start, 0), lanes)
+            guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
+            halves.append(self._elements(k + start + lane, other, guards, kept))
+        return b.bitcast(b.shuffle(halves[0], halves[1], range(2 * lanes)), DType.i32)
+
+    def across_k(self, k: Expr, others: Expr, guards: tuple[Guard, ...], last: bool) -> LoopValue:
+        """The pair of k and k + 1 at some rows or columns, those for which guards hold; `last`:
+        there is no k + 1."""
+        b, lanes = self.emit.builder, self.emit.lanes
+        even = self._elements(k, others, guards, lanes)
+        odd = self._elements(k + 1, others, guards, 0 if last else lanes)
+        order = [i // 2 + (i % 2) * lanes for i in range(2 * lanes)]
+        return b.bitcast(b.shuffle(even, odd, order), DType.i32)
+
+    def _elements(self, k: Expr, other: Expr, guards: tuple[Guard, ...], kept: int) -> LoopValue:
+        """A vector of elements, 0 where they are not there."""
+        emit = self.emit
+        b = emit.builder
+        zero = b.splat(b.const(DType.bf16, 0), emit.lanes)
+        case = self.element(k, other) if kept else None
+        if case is None:
+            return zero
+        value = b.splat(stored_value(emit.evaluator, emit.view, case, guards), emit.lanes)
+        if not guards:
+            return value
+        mask, _ = emit.addresses.mask(guards)
+        return b.select(b.splat(mask, emit.lanes), value, zero)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRows:
+    """The stage of the operand that is broadcast: all rows [row][k], or, where rows and not indices
+    of k lie side by side in memory, [k][row]."""
+
+    problem: ContractionProblem
+    along_k: bool
+    lanes: int
+    name: str = "broadcast"
+    axes: tuple[str, ...] = ("rows", "k")
+    whole: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return f"pairs {'[row][k]' if self.along_k else '[k][row]'}"
+
+    @property
+    def stride(self) -> int:
+        """Pairs from one row of the copy to the next."""
+        extent = pair_count(self.problem) if self.along_k else self.problem.rows
+        stride = -(-extent // self.lanes) * self.lanes
+        return stride + (self.lanes if stride * DType.i32.itemsize % _ALIASING == 0 else 0)
+
+    def position(self, row: Expr, k: Expr) -> Expr:
+        return row * self.stride + k if self.along_k else k * self.stride + row
+
+    def declare(self, emit: Emitter) -> PairMemory:
+        outer = self.problem.rows if self.along_k else pair_count(self.problem)
+        return PairMemory.of(emit, self.name, outer * self.stride)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> FilledPairs:
+        problem, lanes, memory = self.problem, emit.lanes, place.memory[self.name]
+        source = PairSource(
+            emit, lambda k, row: problem.view.broadcast(problem.batch, problem.m(row), problem.k(k))
+        )
+        memory.clear(emit)
+
+        def keep(vector: LoopValue, row: Expr, k: Expr) -> None:
+            emit.evaluator.store(memory.pairs, self.position(row, k), vector)
+            memory.note(emit, [vector])
+
+        def of_row(row: Expr) -> None:
+            def block(number: Expr, count: int) -> None:
+                vector = source.along_k(number * (2 * lanes), row, count)
+                keep(vector, row, number * lanes + emit.copier.lane())
+
+            emit.copier.tiles(problem.depth, 2 * lanes, "pairs", block)
+
+        def of_pair(pair: Expr, count: int) -> None:
+            def block(number: Expr, rows: int) -> None:
+                lane = emit.copier.lane()
+                guards: tuple[Guard, ...] = ((lane, 0, rows),) if rows < lanes else ()
+                row = number * lanes + lane
+                keep(source.across_k(pair * 2, row, guards, count < 2), row, pair)
+
+            emit.copier.tiles(problem.rows, lanes, "rows", block)
+
+        if self.along_k:
+            emit.copier.loop(problem.rows, "row", of_row)
+        else:
+            emit.copier.tiles(problem.depth, 2, "pair", of_pair)
+        return FilledPairs(memory, emit.builder.block, memory.least_field(emit))
+
+
+@dataclass(frozen=True, slots=True)
+class PairedColumns:
+    """The stage of the columns of one tile, [k][column]. `along_k`: indices of k lie side by side
+    in memory, and blocks are transposed in registers."""
+
+    problem: ContractionProblem
+    columns: Columns
+    width: int
+    along_k: bool
+    name: str = "vectors"
+    axes: tuple[str, ...] = ("columns", "k")
+    whole: tuple[str, ...] = ("columns",)
+
+    @property
+    def text(self) -> str:
+        return f"pairs [k][{self.width} columns]"
+
+    def declare(self, emit: Emitter) -> PairMemory:
+        return PairMemory.of(emit, self.name, pair_count(self.problem) * self.width)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> FilledPairs:
+        problem, lanes, memory = self.problem, emit.lanes, place.memory[self.name]
+        start, width = place["columns"].first * lanes, place["columns"].size * lanes
+        if start.is_constant:
+            width = min(width, self.columns.lanes_used - fixed(start.constant))
+
+        def element(k: Expr, column: Expr) -> Case | None:
+            n = self.columns.index(start + column)
+            return problem.view.vector(problem.batch, n, problem.k(k))
+
+        source = PairSource(emit, element)
+        memory.clear(emit)
+
+        def keep(vector: LoopValue, k: Expr, column: Expr) -> None:
+            emit.evaluator.store(memory.pairs, k * self.width + column, vector)
+
+        def transposed(number: Expr, count: int) -> None:
+            none = emit.builder.splat(emit.builder.const(DType.i32, 0), lanes)
+            for first in range(0, width, lanes):
+                there = range(first, min(first + lanes, width))
+                read = [source.along_k(number * (2 * lanes), of(c), count) for c in there]
+                memory.note(emit, read)
+                vectors = transpose(emit.builder, read + [none] * (lanes - len(read)))
+                for r in range(-(-count // 2)):
+                    keep(vectors[r], number * lanes + r, emit.copier.lane() + first)
+
+        def side_by_side(pair: Expr, count: int) -> None:
+            vectors = []
+            for first in range(0, width, lanes):
+                lane, kept = emit.copier.lane(), min(lanes, width - first)
+                guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
+                vectors.append(source.across_k(pair * 2, lane + first, guards, count < 2))
+                keep(vectors[-1], pair, lane + first)
+            memory.note(emit, vectors)
+
+        if self.along_k:
+            emit.copier.tiles(problem.depth, 2 * lanes, "pairs", transposed)
+        else:
+            emit.copier.tiles(problem.depth, 2, "pair", side_by_side)
+        return FilledPairs(memory, emit.builder.block, memory.least_field(emit))
