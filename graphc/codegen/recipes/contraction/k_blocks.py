@@ -236,7 +236,7 @@ class KLoops:
                 loop.yield_(*self.body((at,), carried))
             return list(loop.results)
 
-        sums = over(begin, whole, 2, sums)
+        sums = sums if whole == begin else over(begin, whole, 2, sums)
         return sums if left == 0 else over(whole, end, 1, sums)
 
     def _inner(self, level: int, prefix: Index, sums: list[LoopValue]) -> list[LoopValue]:

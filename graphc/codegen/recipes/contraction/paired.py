@@ -12,7 +12,18 @@ from dataclasses import dataclass
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.nests.nest import Axis, Compute, Effect, Fill, Loop, Nest, Place, Role, Split
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Effect,
+    Fill,
+    Loop,
+    Nest,
+    Place,
+    Role,
+    Split,
+)
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, column_split
 from graphc.codegen.recipes.contraction.costs import COPIED, TRANSPOSED, note
@@ -26,10 +37,12 @@ from graphc.codegen.recipes.contraction.pairs import (
     pair_count,
 )
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
-from graphc.codegen.recipes.contraction.register_tile import store_results
+from graphc.codegen.recipes.contraction.register_tile import store_present, store_results
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
 from graphc.codegen.recipes.contraction.tilings import tilings
+from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
+from graphc.ir.dims import is_symbolic
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -57,21 +70,27 @@ class PairedPlan:
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[PairedPlan]:
-        """Products of bf16 of known sizes, where the processor has the instruction."""
+        """Products of bf16, all but whose rows are numbers, where the processor has the
+        instruction."""
         view = problem.view
         if not target.paired_products or view.types[0].dtype is not DType.bf16:
             return
-        if problem.has_sizes or problem.depth == 0 or not len(view.k) == 1 == len(view.n):
+        if is_symbolic((*view.n, *view.k)) or problem.depth == 0:
+            return
+        if not len(view.k) == 1 == len(view.n):
             return
         for tiling in tilings(problem, target, limit / SHARE):
             if tiling.lanes not in LANES:
                 continue
             rows_along_k, columns_along_k = _along_k(problem)
+            if problem.has_sizes and not rows_along_k:
+                continue
             pairs, columns = pair_count(problem), tiling.columns[0]
             each = TRANSPOSED if columns_along_k else COPIED
             count = problem.typical(problem.batch_count)
             copies = count * pairs * columns.vectors * each
-            copies += count * pairs * -(-problem.rows // tiling.lanes) * COPIED
+            rows = problem.typical(problem.rows)
+            copies += count * pairs * -(-rows // tiling.lanes) * COPIED
             products = tiling.products * SHARE
             yield PairedPlan(
                 problem, tiling.lanes, columns, tiling.tile, rows_along_k, columns_along_k,
@@ -86,10 +105,8 @@ class PairedPlan:
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
         columns = column_split(self.columns, self.tile)
-        rows = Split(
-            "rows", Axis("rows", problem.rows, Role.ROWS), self.tile.rows, Tail.WHOLE_AND_REST,
-            variable="tile_row",
-        )  # fmt: skip
+        axis = Axis("rows", problem.rows, Role.ROWS)
+        rows = Split("rows", axis, self.tile.rows, Tail.CLAMPED, variable="tile_row")
         broadcast = PairedRows(problem, self.rows_along_k, self.lanes)
         width = self.tile.vectors * self.lanes
         vectors = PairedColumns(problem, self.columns, width, self.columns_along_k)
@@ -105,7 +122,7 @@ class PairedPlan:
 def _along_k(problem: ContractionProblem) -> tuple[bool, bool]:
     """Whether the elements of a row, and those of a column, lie side by side."""
     view, (k,) = problem.view, k_variables(problem.view)
-    other = of(Variable("probe_other", max(problem.rows, math.prod(view.n), 2)))
+    other = of(Variable("probe_other", at_least(problem.rows + math.prod(view.n), 2)))
     cases = (
         view.broadcast(problem.batch, problem.m(other), (of(k),)),
         view.vector(problem.batch, (other,), (of(k),)),
@@ -129,7 +146,10 @@ class PairedTile:
 
     @property
     def effect(self) -> Effect:
-        return Effect(covers=("k",), reads=("broadcast", "vectors"), stores=True)
+        return Effect(
+            covers=("k",), reads=("broadcast", "vectors"), stores=True,
+            tails=OF_NUMBERS | {Tail.CLAMPED},
+        )  # fmt: skip
 
     def write(self, emit: Emitter, place: Place) -> None:
         b, rows, columns = emit.builder, place["rows"], place["columns"]
@@ -141,7 +161,10 @@ class PairedTile:
         lane = emit.tile_lane()
 
         def results(normal: bool) -> None:
-            store_results(emit, at, lane, self._totals(emit, at, lane, x, y, normal))
+            if rows.rest is None:
+                store_results(emit, at, lane, self._totals(emit, at, lane, x, y, normal))
+            else:
+                store_present(emit, at, lane, lambda at: self._totals(emit, at, lane, x, y, normal))
 
         with b.if_(b.op("not", is_normal(emit, x, y)), cold=True) as branch:
             with branch.then():

@@ -23,7 +23,7 @@ from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns
 from graphc.codegen.recipes.contraction.view import stored_value
-from graphc.ir.dims import fixed
+from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.ops.kinds.movement import Case
@@ -47,7 +47,7 @@ class PairMemory:
     least: Buffer
 
     @staticmethod
-    def of(emit: Emitter, name: str, size: int) -> PairMemory:
+    def of(emit: Emitter, name: str, size: Extent) -> PairMemory:
         pairs = emit.builder.scratch(name, DType.i32, size)
         return PairMemory(pairs, emit.builder.scratch(f"{name}_least", DType.i32, emit.lanes))
 
@@ -162,7 +162,7 @@ class PairedRows:
     @property
     def stride(self) -> int:
         """Pairs from one row of the copy to the next."""
-        extent = pair_count(self.problem) if self.along_k else self.problem.rows
+        extent = pair_count(self.problem) if self.along_k else fixed(self.problem.rows)
         stride = -(-extent // self.lanes) * self.lanes
         return stride + (self.lanes if stride * DType.i32.itemsize % _ALIASING == 0 else 0)
 
