@@ -78,7 +78,7 @@ class GemvPlan:
             if not tiling.is_flat or tiling.packing is not None or tiling.lanes < 4:
                 continue
             steps = _steps(tiling) if problem.depth >= tiling.lanes else (None, None)
-            if 1 not in steps:
+            if 1 not in steps or not _in_rows(tiling):
                 continue
             transposed = steps[0] != 1
             # Rows that share a set of the cache: no more of them than it has ways.
@@ -115,6 +115,14 @@ def _steps(tiling: Tiling) -> tuple[int | None, int | None]:
     (k,) = k_variables(view)
     case = view.vector(problem.batch, any_place(tiling.columns[0], lane), (of(k),))
     return view.stride(case, lane), view.stride(case, k)
+
+
+def _in_rows(tiling: Tiling) -> bool:
+    """Whether the matrix lies as rows or columns, not as tiles of them."""
+    problem, lane = tiling.problem, Variable("probe_lane", max(tiling.lanes, 2))
+    k = tuple(of(variable) for variable in k_variables(problem.view))
+    case = problem.view.vector(problem.batch, any_place(tiling.columns[0], lane), k)
+    return problem.view.is_affine(case)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,16 +30,20 @@ from graphc.codegen.recipes.contraction.costs import COPIED, TRANSPOSED, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.pairs import (
+    ColumnsInPlace,
+    CopiedColumns,
     FilledPairs,
+    PackedPairs,
     PairedColumns,
     PairedRows,
     is_normal,
+    is_packed,
     pair_count,
 )
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.register_tile import store_present, store_results
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
-from graphc.codegen.recipes.contraction.tilings import tilings
+from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
 from graphc.ir.dims import is_symbolic
@@ -48,14 +52,17 @@ from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 LANES = (4, 8, 16)
 """Those of the instruction's registers."""
-SHARE = 0.5
-"""Of an FMA's time, what one of a pair's products takes."""
+SHARE, APART = 0.5, 1.1
+"""Of an FMA's time, what one of a pair's products takes: by the instruction, and by FMAs."""
+NOTED = 1.0
+"""Cost of noting the least magnitude of a vector of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedPlan:
     """A register tile of pairs. `rows_along_k`, `columns_along_k`: whether indices of k lie side by
-    side in the operands."""
+    side in the operands. `packed`: columns are read where they lie, as pairs. `checked`: the
+    instruction adds them where no sum is denormal; else FMAs do."""
 
     problem: ContractionProblem
     lanes: int
@@ -63,6 +70,8 @@ class PairedPlan:
     tile: Tile
     rows_along_k: bool
     columns_along_k: bool
+    packed: bool
+    checked: bool
     cost: float
     reason: str
 
@@ -71,36 +80,23 @@ class PairedPlan:
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[PairedPlan]:
         """Products of bf16, all but whose rows are numbers, where the processor has the
-        instruction."""
+        instruction, or columns lie as pairs."""
         view = problem.view
-        if not target.paired_products or view.types[0].dtype is not DType.bf16:
+        if view.types[0].dtype is not DType.bf16:
             return
         if is_symbolic((*view.n, *view.k)) or problem.depth == 0:
             return
         if not len(view.k) == 1 == len(view.n):
             return
         for tiling in tilings(problem, target, limit / SHARE):
-            if tiling.lanes not in LANES:
+            packed = is_packed(problem, tiling.columns[0])
+            along_k = _along_k(problem)
+            if tiling.lanes not in LANES or (problem.has_sizes and not along_k[0]):
                 continue
-            rows_along_k, columns_along_k = _along_k(problem)
-            if problem.has_sizes and not rows_along_k:
-                continue
-            pairs, columns = pair_count(problem), tiling.columns[0]
-            each = TRANSPOSED if columns_along_k else COPIED
-            count = problem.typical(problem.batch_count)
-            copies = count * pairs * columns.vectors * each
-            rows = problem.typical(problem.rows)
-            copies += count * pairs * -(-rows // tiling.lanes) * COPIED
-            products = tiling.products * SHARE
-            yield PairedPlan(
-                problem, tiling.lanes, columns, tiling.tile, rows_along_k, columns_along_k,
-                products + copies + tiling.scattered,
-                note(
-                    problem, "paired", f"tile {tiling.tile.rows}x{tiling.tile.vectors}x"
-                    f"{tiling.lanes}, pairs of bf16", products=products, copies=copies,
-                    scattered=tiling.scattered,
-                ),
-            )  # fmt: skip
+            if packed:
+                yield _plan(tiling, along_k, packed=True, checked=False)
+            if target.paired_products:
+                yield _plan(tiling, along_k, packed, checked=True)
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
@@ -109,14 +105,37 @@ class PairedPlan:
         rows = Split("rows", axis, self.tile.rows, Tail.CLAMPED, variable="tile_row")
         broadcast = PairedRows(problem, self.rows_along_k, self.lanes)
         width = self.tile.vectors * self.lanes
-        vectors = PairedColumns(problem, self.columns, width, self.columns_along_k)
-        tile = Loop(rows, (Compute(PairedTile(self, broadcast, width)),))
+        vectors: PairedColumns | ColumnsInPlace
+        if self.packed:
+            vectors = ColumnsInPlace(problem, self.columns, self.checked)
+        else:
+            vectors = PairedColumns(problem, self.columns, width, self.columns_along_k)
+        tile = Loop(rows, (Compute(PairedTile(self, broadcast)),))
         parallel = columns if columns.tiles != 1 else rows
         return BatchNest(
             problem, (broadcast, vectors),
             (Fill(broadcast), Loop(columns, (Fill(vectors), tile))), self.reason,
             parallel=(parallel,) if parallel.tiles != 1 else (),
         ).nest(loops)  # fmt: skip
+
+
+def _plan(tiling: Tiling, along_k: tuple[bool, bool], packed: bool, checked: bool) -> PairedPlan:
+    problem, columns, tile = tiling.problem, tiling.columns[0], tiling.tile
+    pairs, rows = pair_count(problem), problem.typical(problem.rows)
+    each = (NOTED if checked else 0.0) if packed else TRANSPOSED if along_k[1] else COPIED
+    vectors = columns.vectors * each + -(-rows // tiling.lanes) * COPIED
+    copies = problem.typical(problem.batch_count) * pairs * vectors
+    products = tiling.products * (SHARE if checked else APART)
+    how = "by the instruction" if checked else "by FMAs"
+    return PairedPlan(
+        problem, tiling.lanes, columns, tile, *along_k, packed, checked,
+        products + copies + tiling.scattered,
+        note(
+            problem, "paired", f"tile {tile.rows}x{tile.vectors}x{tiling.lanes}, pairs of bf16 "
+            f"{how}, vector operand {'in place' if packed else 'packed'}", products=products,
+            copies=copies, scattered=tiling.scattered,
+        ),
+    )  # fmt: skip
 
 
 def _along_k(problem: ContractionProblem) -> tuple[bool, bool]:
@@ -137,7 +156,6 @@ class PairedTile:
 
     plan: PairedPlan
     rows: PairedRows
-    width: int
 
     @property
     def text(self) -> str:
@@ -166,24 +184,25 @@ class PairedTile:
             else:
                 store_present(emit, at, lane, lambda at: self._totals(emit, at, lane, x, y, normal))
 
-        with b.if_(b.op("not", is_normal(emit, x, y)), cold=True) as branch:
+        if y.field is None or not self.plan.checked:
+            results(normal=False)
+            return
+        with b.if_(b.op("not", is_normal(emit, x.field, y.field)), cold=True) as branch:
             with branch.then():
                 results(normal=False)
             with branch.otherwise():
                 results(normal=True)
 
     def _totals(
-        self, emit: Emitter, at: OutputTile, lane: Expr, x: FilledPairs, y: FilledPairs,
-        normal: bool,
+        self, emit: Emitter, at: OutputTile, lane: Expr, x: FilledPairs,
+        y: CopiedColumns | PackedPairs, normal: bool,
     ) -> list[LoopValue]:  # fmt: skip
         """The sums of all K blocks."""
         b, zeros = emit.builder, emit.zeros(at.rows * at.vectors)
         pairs, of_block = pair_count(emit.problem), K_BLOCK // 2
 
         def added(k: Expr, sums: list[LoopValue]) -> list[LoopValue]:
-            columns = [
-                y.load(emit, k * self.width + v * emit.lanes + lane) for v in range(at.vectors)
-            ]
+            columns = [y.vector(emit, k, at.vector, v, lane) for v in range(at.vectors)]
             totals = []
             for r in range(at.rows):
                 pair = x.load(emit, self.rows.position(at.row_number(r), k))

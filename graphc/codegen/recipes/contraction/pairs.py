@@ -25,7 +25,7 @@ from graphc.codegen.recipes.contraction.tiles import Columns
 from graphc.codegen.recipes.contraction.view import stored_value
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 
 LEAST_FIELDS = 2 * 127 - 112
@@ -88,11 +88,63 @@ class FilledPairs:
         return emit.evaluator.load(self.memory.pairs, position, (), self.filled_in)
 
 
-def is_normal(emit: Emitter, x: FilledPairs, y: FilledPairs) -> LoopValue:
-    """Whether no sum of products can be denormal."""
+@dataclass(frozen=True, slots=True)
+class CopiedColumns:
+    """Reads pairs from the copy of a tile's columns."""
+
+    pairs: FilledPairs
+    width: int
+
+    @property
+    def field(self) -> LoopValue | None:
+        return self.pairs.field
+
+    def vector(self, emit: Emitter, k: Expr, first: Expr, v: int, lane: Expr) -> LoopValue:
+        """The pairs at k of a vector, the v-th of its tile, which begins with vector `first`."""
+        return self.pairs.load(emit, k * self.width + v * emit.lanes + lane)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPairs:
+    """Reads pairs where they lie as `pack_pairs` stores them. `field`: as in FilledPairs; None
+    where it was not asked for."""
+
+    columns: Columns
+    field: LoopValue | None = None
+
+    def vector(self, emit: Emitter, k: Expr, first: Expr, v: int, lane: Expr) -> LoopValue:
+        case = packed_case(emit.problem, self.columns, k, first + v, of(0), of(0))
+        place = None if case is None else emit.view.place(case)
+        assert place is not None
+        run = emit.evaluator.run_of(*place, 2 * emit.lanes)
+        block = emit.evaluator.block_of(run)
+        with emit.builder.at(block):
+            return emit.evaluator.note(emit.builder.bitcast(run, DType.i32), block)
+
+
+def packed_case(
+    problem: ContractionProblem, columns: Columns, pair: Expr, vector: Expr, lane: Expr, odd: Expr
+) -> Case | None:
+    """The element of a pair at a lane of a vector of columns."""
+    n = columns.index(vector * columns.lanes + lane)
+    return problem.view.vector(problem.batch, n, problem.k(pair * 2 + odd))
+
+
+def is_packed(problem: ContractionProblem, columns: Columns) -> bool:
+    """Whether vectors of pairs are runs of memory."""
+    lane, odd = Variable("probe_lane", columns.lanes), Variable("probe_odd", 2)
+    pair = Variable("probe_pair", max(problem.depth // 2, 1))
+    vector = Variable("probe_v", max(columns.vectors, 2))
+    case = packed_case(problem, columns, of(pair), of(vector), of(lane), of(odd))
+    view = problem.view
+    return view.stride(case, lane) == 2 and view.stride(case, odd) == 1
+
+
+def is_normal(emit: Emitter, x: LoopValue, y: LoopValue) -> LoopValue:
+    """Whether no sum of products can be denormal, by the fields of the operands' least elements."""
     b, one = emit.builder, emit.builder.const(DType.i32, 1)
-    enough = b.compare("ge", b.add(x.field, y.field), b.const(DType.i32, LEAST_FIELDS))
-    for field in (x.field, y.field):
+    enough = b.compare("ge", b.add(x, y), b.const(DType.i32, LEAST_FIELDS))
+    for field in (x, y):
         enough = b.op("and", enough, b.compare("ge", field, one))
     return enough
 
@@ -233,7 +285,7 @@ class PairedColumns:
     def clear(self, emit: Emitter, place: Place) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> FilledPairs:
+    def fill(self, emit: Emitter, place: Place) -> CopiedColumns:
         problem, lanes, memory = self.problem, emit.lanes, place.memory[self.name]
         start, width = place["columns"].first * lanes, place["columns"].size * lanes
         if start.is_constant:
@@ -272,4 +324,45 @@ class PairedColumns:
             emit.copier.tiles(problem.depth, 2 * lanes, "pairs", transposed)
         else:
             emit.copier.tiles(problem.depth, 2, "pair", side_by_side)
-        return FilledPairs(memory, emit.builder.block, memory.least_field(emit))
+        pairs = FilledPairs(memory, emit.builder.block, memory.least_field(emit))
+        return CopiedColumns(pairs, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsInPlace:
+    """The stage of what is noted of the columns of one tile, which lie as pairs; `checked`: their
+    least magnitude."""
+
+    problem: ContractionProblem
+    columns: Columns
+    checked: bool
+    name: str = "vectors"
+    axes: tuple[str, ...] = ("columns", "k")
+    whole: tuple[str, ...] = ("columns",)
+
+    @property
+    def text(self) -> str:
+        return "the least magnitude" if self.checked else "nothing"
+
+    def declare(self, emit: Emitter) -> Buffer | None:
+        if not self.checked:
+            return None
+        return emit.builder.scratch(f"{self.name}_least", DType.i32, emit.lanes)
+
+    def clear(self, emit: Emitter, place: Place) -> None:
+        raise NotImplementedError
+
+    def fill(self, emit: Emitter, place: Place) -> PackedPairs:
+        reader = PackedPairs(self.columns)
+        least: Buffer | None = place.memory[self.name]
+        if least is None:
+            return reader
+        memory, span = PairMemory(least, least), place["columns"]
+        memory.clear(emit)
+
+        def note(pair: Expr) -> None:
+            vectors = [reader.vector(emit, pair, span.first, v, of(0)) for v in range(span.size)]
+            memory.note(emit, vectors)
+
+        emit.copier.loop(pair_count(self.problem), "pair", note)
+        return PackedPairs(self.columns, memory.least_field(emit))
