@@ -141,10 +141,12 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
 
 
 def _repacked_pairs(draft: Draft, value: Value, tile: tuple[int, int]) -> Value:
-    """The same matrix through `pack_pairs` and `unpack_pairs`."""
-    pack: Composite = lookup("pack_pairs")
-    attributes = {"vectors": tile[0], "lanes": tile[1]}
-    (tiled,) = inlined(pack.definition((draft.type(value),), attributes), draft, (value,))
+    """The same matrix through `pack_pairs`, `note_pairs` and `unpack_pairs`."""
     depth, size = draft.shape(value)
+    attributes = {"vectors": tile[0], "lanes": tile[1], "pairs": 0}
+    tiled = value
+    for name, each in (("pack_pairs", attributes), ("note_pairs", {})):
+        op: Composite = lookup(name)
+        (tiled,) = inlined(op.definition((draft.type(tiled),), each), draft, (tiled,))
     (read,) = draft.add(draft.make("unpack_pairs", tiled, depth=depth, size=size))
     return read

@@ -37,6 +37,7 @@ from graphc.codegen.recipes.contraction.pairs import (
     PairedColumns,
     PairedRows,
     is_normal,
+    is_noted,
     is_packed,
     pair_count,
 )
@@ -122,7 +123,9 @@ class PairedPlan:
 def _plan(tiling: Tiling, along_k: tuple[bool, bool], packed: bool, checked: bool) -> PairedPlan:
     problem, columns, tile = tiling.problem, tiling.columns[0], tiling.tile
     pairs, rows = pair_count(problem), problem.typical(problem.rows)
-    each = (NOTED if checked else 0.0) if packed else TRANSPOSED if along_k[1] else COPIED
+    each = TRANSPOSED if along_k[1] else COPIED
+    if packed:
+        each = NOTED if checked and not is_noted(problem, columns) else 0.0
     vectors = columns.vectors * each + -(-rows // tiling.lanes) * COPIED
     copies = problem.typical(problem.batch_count) * pairs * vectors
     products = tiling.products * (SHARE if checked else APART)

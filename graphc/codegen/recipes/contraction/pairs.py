@@ -11,14 +11,15 @@ on those are no denormal numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import Place
+from graphc.codegen.nests.nest import Place, Span
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns
@@ -63,17 +64,21 @@ class PairMemory:
         b.store(self.least, 0, least)
 
     def least_field(self, emit: Emitter) -> LoopValue:
-        """The exponent field of the least element; 0: it is denormal."""
-        b, lanes = emit.builder, emit.lanes
-        noted = b.load(self.least, 0, lanes)
-        low = b.op("and", noted, b.const(DType.i32, 0xFFFF))
-        least = b.minimum(low, b.op("lshr", noted, b.const(DType.i32, 16)))
-        while lanes > 1:
-            lanes //= 2
-            upper = b.shuffle(least, least, range(lanes, 2 * lanes))
-            least = b.minimum(b.shuffle(least, least, range(lanes)), upper)
-        one = b.const(DType.i32, 1)
-        return b.op("lshr", b.add(least, one), b.const(DType.i32, MANTISSA))
+        return least_field(emit, [emit.builder.load(self.least, 0, emit.lanes)])
+
+
+def least_field(emit: Emitter, noted: Sequence[LoopValue]) -> LoopValue:
+    """The exponent field of the least of the elements that were noted; 0: it is denormal."""
+    b, lanes = emit.builder, emit.lanes
+    low, high = b.const(DType.i32, 0xFFFF), b.const(DType.i32, 16)
+    halves = [half for each in noted for half in (b.op("and", each, low), b.op("lshr", each, high))]
+    least = functools.reduce(b.minimum, halves)
+    while lanes > 1:
+        lanes //= 2
+        upper = b.shuffle(least, least, range(lanes, 2 * lanes))
+        least = b.minimum(b.shuffle(least, least, range(lanes)), upper)
+    one = b.const(DType.i32, 1)
+    return b.op("lshr", b.add(least, one), b.const(DType.i32, MANTISSA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,17 @@ def packed_case(
     """The element of a pair at a lane of a vector of columns."""
     n = columns.index(vector * columns.lanes + lane)
     return problem.view.vector(problem.batch, n, problem.k(pair * 2 + odd))
+
+
+def is_noted(problem: ContractionProblem, columns: Columns) -> bool:
+    """Whether the least magnitudes of a tile lie behind its pairs."""
+    view, none = problem.view, of(0)
+    case = packed_case(problem, columns, none, none, none, none)
+    place = None if case is None else view.place(case)
+    if place is None:
+        return False
+    shape = view.body.nodes[place[0]].types[0].shape
+    return len(shape) == 4 and shape[1] > pair_count(problem)
 
 
 def is_packed(problem: ContractionProblem, columns: Columns) -> bool:
@@ -344,25 +360,31 @@ class ColumnsInPlace:
     def text(self) -> str:
         return "the least magnitude" if self.checked else "nothing"
 
-    def declare(self, emit: Emitter) -> Buffer | None:
-        if not self.checked:
-            return None
-        return emit.builder.scratch(f"{self.name}_least", DType.i32, emit.lanes)
+    def declare(self, emit: Emitter) -> None:
+        return None
+
+    def _noted(self, emit: Emitter, span: Span) -> list[LoopValue]:
+        """The magnitudes behind the pairs of a tile, less 1."""
+        reader, at = PackedPairs(self.columns), of(pair_count(self.problem))
+        none = emit.builder.splat(emit.builder.const(DType.i32, -1), emit.lanes)
+        read = (reader.vector(emit, at, span.first, v, of(0)) for v in range(span.size))
+        return [emit.builder.op("least_pairs", none, each) for each in read]
 
     def clear(self, emit: Emitter, place: Place) -> None:
         raise NotImplementedError
 
     def fill(self, emit: Emitter, place: Place) -> PackedPairs:
         reader = PackedPairs(self.columns)
-        least: Buffer | None = place.memory[self.name]
-        if least is None:
+        if not self.checked:
             return reader
-        memory, span = PairMemory(least, least), place["columns"]
-        memory.clear(emit)
-
-        def note(pair: Expr) -> None:
-            vectors = [reader.vector(emit, pair, span.first, v, of(0)) for v in range(span.size)]
-            memory.note(emit, vectors)
-
-        emit.copier.loop(pair_count(self.problem), "pair", note)
-        return PackedPairs(self.columns, memory.least_field(emit))
+        span = place["columns"]
+        if is_noted(self.problem, self.columns):
+            return PackedPairs(self.columns, least_field(emit, self._noted(emit, span)))
+        b, count = emit.builder, pair_count(self.problem)
+        none = b.splat(b.const(DType.i32, -1), emit.lanes)
+        with b.loop(0, count, carried=[none] * span.size, hint="noted") as loop:
+            pair = Variable(f"noted{count}", count)
+            emit.addresses.bind(pair, loop.variable, b.block)
+            read = [reader.vector(emit, of(pair), span.first, v, of(0)) for v in range(span.size)]
+            loop.yield_(*(b.op("least_pairs", *both) for both in zip(loop.carried, read)))
+        return PackedPairs(self.columns, least_field(emit, loop.results))
