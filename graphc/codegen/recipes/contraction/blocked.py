@@ -456,7 +456,7 @@ class BlockedTile:
         """The sums of one K block."""
         step = 2 if emit.problem.pairs else 1
         sums, whole = emit.zeros(at.rows * at.vectors), k.size // step * step
-        if whole:
+        if whole or step == 1:
             with emit.builder.loop(0, whole, step, carried=sums, hint="k") as loop:
                 variable = Variable(f"k{k.size}", k.size)
                 emit.addresses.bind(variable, loop.variable, emit.builder.block)
