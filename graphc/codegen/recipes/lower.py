@@ -12,6 +12,7 @@ from graphc.codegen.recipes.attention.forward import lower_attention
 from graphc.codegen.recipes.contraction.recipe import lower_contract
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
 from graphc.codegen.recipes.nest.recipe import lower_nest
+from graphc.codegen.recipes.nest.update import lower_update
 from graphc.codegen.recipes.scan import lower_scan
 from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.sort import lower_sort
@@ -22,7 +23,7 @@ from graphc.schedule.plan import KernelSpec
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
     "sort": lower_sort, "attention": lower_attention, "attention_grad": lower_attention_grad,
-    "winograd": lower_winograd,
+    "winograd": lower_winograd, "update": lower_update,
 }  # fmt: skip
 
 
