@@ -16,9 +16,13 @@ from graphc import ops
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import executable, named
 from graphc.ir.dims import dim
 from graphc.ir.types import DType
+from graphc.passes.layouts import packed
+from graphc.passes.pipelines import optimize
+from graphc.passes.split_frozen import split_frozen
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.run_time_extents.kernels import along, compare
 
@@ -185,3 +189,34 @@ def test_gradients_are_rounded_to_the_operands_dtype(dtype: str) -> None:
     assert by_x.dtype == by_y.dtype == kind
     assert (by_x == defined(short, arrays[1].T).astype(kind)).all()
     assert (by_y == defined(arrays[0].T, short).astype(kind)).all()
+
+
+@pytest.mark.parametrize("target", [named("x86-64-v3"), EXTENDED], ids=lambda target: target.name)
+@pytest.mark.parametrize("rows", [1, 20])
+def test_weights_that_stay_lie_as_pairs(target: Any, rows: int) -> None:
+    """Packed once, with the least magnitudes behind them, and read where they lie; an odd depth and
+    columns that end inside a tile too."""
+    graph = optimize(body("bf16", (rows, 301, 70)), "exact")
+    tiled = packed(graph, {1}, preferred_layouts(target))
+    split = split_frozen(tiled, [1], 1)
+    if rows > 1 and not target.paired_products:
+        assert split is None
+        return
+    assert split is not None
+    (kept,) = split.constants.output_types
+    assert kept.rank == 4
+    assert kept.shape[1] == 151 + 1
+    kernel = lower(KernelSpec("contract", split.graph), target)
+    assert "vector operand in place" in kernel.note
+    for scales in SCALES.values():
+        x, y = drawn(body("bf16", (rows, 301, 70)), scales)
+        (packed_y,) = graphc.run(split.constants, y)
+        result = np.empty((rows, 70), np.float32)
+        with np.errstate(all="ignore"):
+            want = defined(x, y)
+        if rows == 1:
+            run(kernel, [x, packed_y, y, result])
+            assert same(result, want)
+        if target in executable():
+            (got,) = graphc.compile(split.graph, target=target)(x, packed_y, y)
+            assert same(got, want)
