@@ -70,9 +70,9 @@ _NAMED = {
 }  # fmt: skip
 
 
-_EXTENSIONS = {"bf16": ("avx512bf16", {"paired_products": True})}
-"""What a processor with the widest vectors may have besides, by the name behind a `+`: the feature
-that LLVM knows, and what a Target says of it."""
+_EXTENSIONS = {"bf16": "avx512bf16"}
+"""What a processor with the widest vectors may have besides: the name behind a `+`, and that of the
+feature that LLVM knows."""
 _EXTENDED = "x86-64-v4"
 
 
@@ -94,11 +94,12 @@ def named(name: str) -> Target:
 def _extended(extensions: tuple[str, ...]) -> Target:
     target = _NAMED[_EXTENDED]
     for name in extensions:
-        feature, has = _EXTENSIONS[name]
+        feature = _EXTENSIONS[name]
         features = ",".join(filter(None, (target.features, f"+{feature}")))
         target = replace(
             target, name=f"{target.name}+{name}", features=features,
-            needs=(*target.needs, feature), **has,
+            needs=(*target.needs, feature),
+            paired_products=target.paired_products or name == "bf16",
         )  # fmt: skip
     return target
 

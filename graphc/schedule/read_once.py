@@ -26,7 +26,7 @@ def read_once(
     node = graph.nodes[identity]
     if node.op not in PRODUCTS or not always_le(graph.type_of(node.operands[0]).shape[-2], 1):
         return set()
-    found: set[int] = set()
+    inlined: set[int] = set()
     value, reader, work = node.operands[1], identity, 0
     while set(users[value]) == {reader}:
         source, kind = graph.nodes[value.node], kinds[value.node]
@@ -37,9 +37,9 @@ def read_once(
             work += cost_of(graph, value.node)
             if work > LIMIT:
                 break
-            found.add(value.node)
+            inlined.add(value.node)
         reader, (value,) = value.node, varying
-    return found
+    return inlined
 
 
 def _is_uniform(graph: Graph, value: Value) -> bool:

@@ -126,7 +126,8 @@ def _convert(statement: Let, a: Array) -> Array:
 
 def _dot_pairs(statement: Let, total: Array, a: Array, b: Array) -> Array:
     def halves(pairs: Array, amount: int) -> Array:
-        return ((pairs >> amount) << 16).view(np.float32)
+        result: Array = ((pairs >> amount) << 16).view(np.float32)
+        return result
 
     odd = fma32(halves(a, 16), halves(b, 16), total)
     return fma32(halves(a, 0), halves(b, 0), odd)
@@ -134,7 +135,8 @@ def _dot_pairs(statement: Let, total: Array, a: Array, b: Array) -> Array:
 
 def _least_pairs(statement: Let, least: Array, pairs: Array) -> Array:
     sizes = (pairs.view(np.uint16) & np.uint16(0x7FFF)) - np.uint16(1)
-    return np.minimum(least.view(np.uint16), sizes).view(np.int32)
+    result: Array = np.minimum(least.view(np.uint16), sizes).view(np.int32)
+    return result
 
 
 def _insert(statement: Let, a: Array, scalar: Array) -> Array:
