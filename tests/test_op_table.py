@@ -183,7 +183,7 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
     if op.name in ("scatter_set", "index_set"):
         return None
     if op.kind in ("contract", "scatter") or op.name in ("sum", "cumsum"):
-        absolute = tuple(np.abs(x) if x.dtype.kind == "f" else x for x in sample.operands)
+        absolute = tuple(np.abs(x) if is_float(x) else x for x in sample.operands)
         return SUM * epsilon * oracle(op, replace(sample, operands=absolute))[0]
     if op.name in ("prod", "cumprod"):
         return max(sample.operands[0].size, 1) * epsilon * np.abs(want)

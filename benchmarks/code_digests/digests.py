@@ -122,8 +122,9 @@ class Compiler:
         if loops not in self._codes:
             target = self.target
             modules = emit_modules(
-                kernel, ANY_NAME, target.triple, target.half_instructions, target.permuted_lanes
-            )
+                kernel, ANY_NAME, target.triple, target.half_instructions, target.permuted_lanes,
+                target.paired_products,
+            )  # fmt: skip
             code = [compile_text(text, target, None, level) for text, level in zip(modules, LEVELS)]
             self._codes[loops] = digest(joined(code))
         return self._codes[loops]

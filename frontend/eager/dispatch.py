@@ -30,8 +30,10 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.composite import stack
+from graphc.ops.contract import matmul, paired_matmul
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast, concat, pad, reshape, slice_, transpose
+from graphc.ops.nn.products import addmm, addmm_of_halves
 from graphc.ops.strided import diagonal_embed
 
 
@@ -95,13 +97,20 @@ class TensorContext:
     def _widened(
         self, op: Any, operands: tuple[Any, ...], prepared: Prepared
     ) -> tuple[Tensor, ...]:
-        """Arithmetic on storage types: in the type they compute in, rounded to the stored one."""
+        """Arithmetic on storage types: in the type they compute in, rounded to the stored one.
+        Products of f16 and bf16 are ops of their own."""
         assert prepared.widened is not None
-        wide = [
-            x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
-            for x, type in zip(operands, prepared.widened)
-        ]
-        results = self.apply(op, tuple(wide), prepared.attributes)
+        of_halves = OF_HALVES.get(op)
+        dtypes = {x.tensor_type.dtype for x in operands}
+        results: tuple[Any, ...]
+        if of_halves is not None and len(dtypes) == 1 and dtypes <= HALVES:
+            results = (of_halves(*operands),)
+        else:
+            wide = [
+                x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
+                for x, type in zip(operands, prepared.widened)
+            ]
+            results = self.apply(op, tuple(wide), prepared.attributes)
         return tuple(
             [
                 x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
@@ -115,6 +124,10 @@ class TensorContext:
         type = TensorType.of(array)
         return make(array, type) if STATE.mode is None else STATE.mode.constant(array, type)
 
+
+HALVES = {DType.f16, DType.bf16}
+OF_HALVES: dict[Any, Callable[..., Any]] = {matmul: paired_matmul, addmm: addmm_of_halves}
+"""What products of f16 or bf16 are, before they are rounded."""
 
 CONTEXT = TensorContext()
 Tensor.context = CONTEXT

@@ -86,6 +86,7 @@ def _reduction(all_of_it: str, part: str) -> Callable[[Any], str]:
 _CHOSEN: dict[str, Callable[[Any], str]] = {
     "cast": _cast,
     "matmul": _matmul,
+    "paired_matmul": _matmul,
     "max": _reduction("MaxBackward1", "Amax"),
     "mean": _reduction("Mean", "MeanBackward1"),
     "min": _reduction("MinBackward1", "Amin"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from frontend.eager.gradient_rule import GradientRule
 from frontend.eager.layouts import Layouts
-from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul
+from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul, paired_matmul
 from graphc.ops.generate import iota, random_uniform
 from graphc.ops.kinds.op import Op, Types
 from graphc.ops.kinds.region import Region
@@ -43,7 +43,9 @@ those of all other ops with windows."""
 CONVOLUTIONS = (conv, conv_input_grad, conv_weight_grad)
 """Ops that may have another kernel from some number of images on."""
 
-FACTORS: dict[Op, tuple[int, int]] = {matmul: (0, 1), addmm: (1, 2)}
+FACTORS: dict[Op, tuple[int, int]] = {
+    matmul: (0, 1), paired_matmul: (0, 1), addmm: (1, 2)
+}  # fmt: skip
 """The two operands of a matrix product."""
 
 

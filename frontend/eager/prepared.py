@@ -20,6 +20,7 @@ from frontend.eager.uncompiled import (
 from graphc.ir.types import TensorType
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.composite import Composite
+from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.index import Gather, Scatter
 from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.region import Region
@@ -108,6 +109,8 @@ def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) 
 def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
     """The operand types `op` computes with, where some are storage types it does not take."""
     if op is cast or isinstance(op, Movement | Gather | Region | Uncompiled):
+        return None
+    if isinstance(op, Contract) and op.pairs:  # f16 and bf16 as they are
         return None
     if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
         return None

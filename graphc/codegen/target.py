@@ -8,7 +8,7 @@ runs on the target it is given, else on that of the setting GRAPHC_TARGET (`runn
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphc.config import target_name
@@ -32,6 +32,8 @@ class Target:
     """The processor converts between f16 and f32."""
     permuted_lanes: int = 0
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
+    paired_products: bool = False
+    """The processor adds the products of pairs of bf16."""
     needs: tuple[str, ...] = ()
     """What a processor has to have to run it, by LLVM's names of features."""
 
@@ -68,13 +70,38 @@ _NAMED = {
 }  # fmt: skip
 
 
+_EXTENSIONS = {"bf16": "avx512bf16"}
+"""What a processor with the widest vectors may have besides: the name behind a `+`, and that of the
+feature that LLVM knows."""
+_EXTENDED = "x86-64-v4"
+
+
 def named(name: str) -> Target:
-    """A target by its name, whether or not this machine runs it. Raises TargetError."""
+    """A target by its name, whether or not this machine runs it; `x86-64-v4+bf16` is one with an
+    extension. Raises TargetError."""
     if name == "host":
         return host()
-    if name not in _NAMED:
-        raise TargetError(f"{name!r} is no known target", hint=f"one of host, {', '.join(_NAMED)}")
-    return _NAMED[name]
+    if name in _NAMED:
+        return _NAMED[name]
+    base, *extensions = name.split("+")
+    if base == _EXTENDED and set(extensions) <= _EXTENSIONS.keys():
+        return _extended(tuple(each for each in _EXTENSIONS if each in extensions))
+    known = [*_NAMED, *(f"{_EXTENDED}+{each}" for each in _EXTENSIONS)]
+    raise TargetError(f"{name!r} is no known target", hint=f"one of host, {', '.join(known)}")
+
+
+@functools.cache
+def _extended(extensions: tuple[str, ...]) -> Target:
+    target = _NAMED[_EXTENDED]
+    for name in extensions:
+        feature = _EXTENSIONS[name]
+        features = ",".join(filter(None, (target.features, f"+{feature}")))
+        target = replace(
+            target, name=f"{target.name}+{name}", features=features,
+            needs=(*target.needs, feature),
+            paired_products=target.paired_products or name == "bf16",
+        )  # fmt: skip
+    return target
 
 
 def running(target: Target | str | None = None) -> Target:
@@ -96,7 +123,9 @@ def running(target: Target | str | None = None) -> Target:
 @functools.cache
 def executable() -> tuple[Target, ...]:
     """The named targets whose code this machine runs."""
-    return tuple(target for target in _NAMED.values() if not _lacking(target))
+    extended = (_extended((name,)) for name in _EXTENSIONS)
+    targets = (*_NAMED.values(), *extended)
+    return tuple(target for target in targets if not _lacking(target))
 
 
 @functools.cache
@@ -140,6 +169,7 @@ def host() -> Target:
         _cache_bytes(2, "Unified", 1024 * 1024),
         bool(features.get("f16c")) or triple.startswith("aarch64"),
         width // 4 if width > 16 else 0,
+        width == 64 and bool(features.get("avx512bf16")),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ShapeError
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape
+from graphc.ops.elementwise import cast
 from graphc.ops.kinds.contract import Contract, Space
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.numpy_convolution import (
@@ -64,6 +65,34 @@ matmul: Contract = Contract(
         m(m.normal(2, 2, 1, 3), m.normal(2, 2, 3, 18)), m(m.normal(5, 600), m.normal(600, 3)),
     ],
 )  # fmt: skip
+
+
+def _paired_vjp(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    short = _as(g, x.dtype)
+    return (
+        lambda: _as(paired_matmul(short, _swapped(y)), x.dtype),
+        lambda: _as(paired_matmul(_swapped(x), short), y.dtype),
+    )
+
+
+def _as(x: Any, dtype: DType) -> Any:
+    return x if x.dtype is dtype else cast(x, dtype=dtype)
+
+
+paired_matmul: Contract = Contract(
+    "paired_matmul",
+    _matmul_shape,
+    space=matmul.space,
+    left=matmul.left,
+    right=matmul.right,
+    out=matmul.out,
+    compute=np.matmul,
+    dtypes=(*FLOATS, DType.f16, DType.bf16),
+    pairs=True,
+    vjp=_paired_vjp,
+    samples=matmul.samples,
+)
+"""The matrix product of f16 or bf16, summed in f32 as instructions for pairs of bf16 sum."""
 
 
 # -- convolution ---------------------------------------------------------------------------------

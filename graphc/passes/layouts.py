@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 from graphc.ir.copying import inlined, replayed
 from graphc.ir.draft import Draft, Values, moved
-from graphc.ir.nodes import Graph, Node, Value
+from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.composite import Composite
@@ -30,7 +31,7 @@ from graphc.passes.split_frozen import depending_on
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
 """For a matrix product or convolution, the types of its operands, and the position of one: the
 vectors and lanes of the tiles in which to store that operand; None: as it is."""
-AXES = {"matmul": {0: ROWS, 1: COLUMNS}, "conv": {1: ROWS}}
+AXES = {"matmul": {0: ROWS, 1: COLUMNS}, "paired_matmul": {1: COLUMNS}, "conv": {1: ROWS}}
 """The operands that may be packed, and what is cut into tiles. A convolution's weight is a matrix
 [output channels, what each sums over]."""
 
@@ -76,21 +77,28 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
     positions alone."""
     known = depending_on(graph, set(unchanged))
     draft = Draft()
-    packed_values: dict[tuple[Value, Shape, int, tuple[int, int]], Value] = {}
+    packed_values: dict[tuple[Any, ...], Value] = {}
 
     def visit(node: Node, operands: Values) -> Values:
         types = tuple(draft.type(value) for value in operands)
         packed_operands = list(operands)
         for position, axis in AXES.get(node.op, {}).items():
-            constant = node.operands[position].node in known
-            tile = preferred(node, types, position) if constant else None
+            source = node.operands[position].node
+            # One row reads a matrix that lies along its columns as fast where it lies.
+            in_order = graph.nodes[source].op == INPUT and types[0].shape[-2] == 1
+            in_order = in_order and node.op == "matmul"
+            tile = preferred(node, types, position) if source in known and not in_order else None
             if tile is None:
                 continue
             shape = types[position].shape
-            matrix = shape if node.op == "matmul" else (shape[0], math.prod(shape[1:]))
-            key = (operands[position], matrix, axis, tile)
+            pairs = node.op == "paired_matmul"
+            matrix = (shape[0], math.prod(shape[1:])) if node.op == "conv" else shape
+            key = (operands[position], matrix, axis, tile, pairs)
             if key not in packed_values:
-                packed_values[key] = _repacked(draft, *key)
+                packed_values[key] = (
+                    _repacked_pairs(draft, operands[position], tile)
+                    if pairs else _repacked(draft, operands[position], matrix, axis, tile)
+                )  # fmt: skip
             packed_operands[position] = packed_values[key]
         return draft.add(moved(node, tuple(packed_operands)))
 
@@ -101,10 +109,12 @@ def described(graph: Graph) -> list[str]:
     """One line for each matrix that is read packed, also inside regions."""
     lines = []
     for node in graph.nodes:
-        if node.op == "unpack":
+        if node.op in ("unpack", "unpack_pairs"):
             (tiled,) = (graph.type_of(value) for value in node.operands)
-            what = "rows" if node.attribute("axis") == ROWS else "columns"
+            pairs = node.op == "unpack_pairs"
+            what = "rows" if not pairs and node.attribute("axis") == ROWS else "columns"
             tiles, _, vectors, lanes = tiled.shape[-4:]
+            lanes = lanes // 2 if pairs else lanes
             place = f", {node.location}" if node.location else ""
             lines.append(
                 f"layout: a matrix {node.types[0]} is packed as {tiles} tiles of "
@@ -127,4 +137,16 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
     (read,) = draft.add(draft.make("unpack", tiled, axis=axis, size=size))
     if matrix != shape:
         (read,) = draft.add(draft.make("reshape", read, shape=shape))
+    return read
+
+
+def _repacked_pairs(draft: Draft, value: Value, tile: tuple[int, int]) -> Value:
+    """The same matrix through `pack_pairs`, `note_pairs` and `unpack_pairs`."""
+    depth, size = draft.shape(value)
+    attributes = {"vectors": tile[0], "lanes": tile[1], "pairs": 0}
+    tiled = value
+    for name, each in (("pack_pairs", attributes), ("note_pairs", {})):
+        op: Composite = lookup(name)
+        (tiled,) = inlined(op.definition((draft.type(tiled),), each), draft, (tiled,))
+    (read,) = draft.add(draft.make("unpack_pairs", tiled, depth=depth, size=size))
     return read

@@ -23,6 +23,7 @@ from graphc.passes.pipelines import optimize
 from graphc.passes.recorder import Recorder
 from graphc.schedule.access import behind_reshape
 from graphc.schedule.bodies import kernel_body, main_node, recipe_of, used_results
+from graphc.schedule.box_updates import box_update
 from graphc.schedule.fusion import Fusion
 from graphc.schedule.groups import FusionGroup, GroupLaunch
 from graphc.schedule.in_place import in_place_refusals
@@ -154,7 +155,11 @@ class Scheduler:
             if isinstance(runs, Graph):
                 location = graph.nodes[main_node(graph, group)].location
                 body, sizes = with_own_names(runs)
-                kernel = KernelSpec(recipe_of(graph, group.anchor), body)
+                recipe = recipe_of(graph, group.anchor)
+                if recipe == "nest" and (update := box_update(body)) is not None:
+                    same = self.buffer_of[writes[0]] == self.buffer_of.get(reads[update.kept])
+                    recipe = "update" if same else recipe
+                kernel = KernelSpec(recipe, body)
                 self._launch(kernel, reads, writes, sizes, location, nodes)
             else:
                 self._run_region(group.nodes[0], runs, reads, writes, stacks)

@@ -39,6 +39,7 @@ from graphc.schedule.groups import FusionGroup
 from graphc.schedule.merging import Merger, cost_of, kind_of, takes_epilogue
 from graphc.schedule.order import ordered
 from graphc.schedule.output_layouts import layout_ends, stores_anywhere
+from graphc.schedule.read_once import read_once
 from graphc.schedule.recompute_factor import only_picked, widens
 from graphc.schedule.regions import carries
 
@@ -98,6 +99,7 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
     compute = [i for i, kind in enumerate(kinds) if kind not in (INPUT, CONSTANT)]
     if not enabled:
         return dict.fromkeys(compute, NO_FUSION)
+    users = graph.users()
     kept = dict.fromkeys((i for i in compute if kinds[i] in ANCHORS + REDUCTIONS), BUILT_AROUND)
     _keep(kept, (v.node for v in graph.outputs if kinds[v.node] not in (INPUT, CONSTANT)), OUTPUT)
     for identity in compute:
@@ -113,8 +115,8 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
         if kinds[identity] in ("contract", "composite"):
             candidates = _behind_movement(graph, graph.nodes[identity].operands, kinds)
+            candidates -= read_once(graph, identity, kinds, users)
             _keep(kept, candidates, f"{graph.nodes[identity].op} reads each element often")
-    users = graph.users()
     for identity in compute:
         if kinds[identity] == "composite" and stores_anywhere(graph, identity):
             candidates = layout_ends(graph, identity, users)

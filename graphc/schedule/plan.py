@@ -54,6 +54,11 @@ class KernelSpec:
     body: Graph
 
     @property
+    def fills(self) -> bool:
+        """Whether all of its outputs is written, not a box of what is there."""
+        return self.recipe != "update"
+
+    @property
     def has_loops(self) -> bool:
         return self.recipe != "host"
 

@@ -12,6 +12,7 @@ In: a Plan. Out: the same plan, or a VerifyError that names the rule and the ste
 | P6 | the buffers that stand for arguments and outputs of the plans inside a loop or branch fit |
 |    | them, also where an output updates an argument; there is memory for their arenas |
 | P7 | the results of a nest lie along one domain, so that one loop over it writes all of them |
+| P8 | a kernel that changes a box writes it where the rest lies |
 
 P2 goes byte by byte for a part of a buffer (a loop may have written it: its first run reads what
 was there, a later one what the run before wrote).
@@ -27,6 +28,7 @@ from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.schedule.access import parts_of
+from graphc.schedule.box_updates import box_update
 from graphc.schedule.instances import plan_at
 from graphc.schedule.plan import (
     Branch,
@@ -62,6 +64,7 @@ def verify_plan(plan: Plan) -> Plan:
                 position,
             )  # fmt: skip
             _hold(step.kernel.recipe != "nest" or _has_one_domain(body), "P7", position)
+            _hold(step.kernel.recipe != "update" or _updates(step), "P8", position)
         else:
             _verify_region(plan, step, position)
             _hold(not isinstance(step, Branch) or written.holds(step.predicate), "P2", position)
@@ -89,6 +92,12 @@ def _has_one_domain(body: Graph) -> bool:
     ]
     longest = max(shapes, key=len)
     return all(shape == longest[: len(shape)] for shape in shapes)
+
+
+def _updates(step: Launch) -> bool:
+    """Whether what a kernel changes a box of is what it writes to."""
+    update = box_update(step.kernel.body)
+    return update is not None and step.reads[update.kept] == step.writes[0]
 
 
 class _Written:

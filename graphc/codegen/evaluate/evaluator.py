@@ -205,6 +205,12 @@ class Evaluator(MemoryAccess):
             element: LoopValue = elements[value.index]()
         return self.note(element, block)
 
+    def run_of(self, number: int, linear: Expr, lanes: int) -> LoopValue:
+        """So many elements of input `number` that lie side by side, from a position on."""
+        index, block = self.addresses.offset(linear)
+        with self.builder.at(block):
+            return self.note(self.builder.load(self._buffers[number], index, lanes), block)
+
     def prefetch(self, number: int, linear: Expr) -> None:
         """Ask in the current block for an element of input `number`, which is read later."""
         index, _ = self.addresses.offset(linear)

@@ -74,12 +74,14 @@ class FunctionText:
     """The lines of one LLVM function, and what each value's name stands for in it."""
 
     def __init__(
-        self, half_instructions: bool = False, permuted_lanes: int = 0, cold: bool = False
-    ) -> None:
+        self, half_instructions: bool = False, permuted_lanes: int = 0,
+        paired_products: bool = False, cold: bool = False,
+    ) -> None:  # fmt: skip
         """What the processor has, see Target. `cold`: see cold_paths.py; values are numbered
         there, so that equal functions have equal texts."""
         self.half_instructions = half_instructions
         self.permuted_lanes = permuted_lanes
+        self.paired_products = paired_products
         self.cold = cold
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
@@ -91,7 +93,8 @@ class FunctionText:
 
     def cold_one(self) -> FunctionText:
         """An empty one for a cold function of the same module."""
-        return FunctionText(self.half_instructions, self.permuted_lanes, cold=True)
+        has = self.half_instructions, self.permuted_lanes, self.paired_products
+        return FunctionText(*has, cold=True)
 
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)

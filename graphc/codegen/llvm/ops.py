@@ -19,6 +19,7 @@ from graphc.codegen.llvm.function_text import (
     type_code,
 )
 from graphc.codegen.llvm.lookup import emit_lookup
+from graphc.codegen.llvm.pairs import emit_dot_pairs, emit_least_pairs
 from graphc.codegen.loop_ir.nodes import Let, LoopValue
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
@@ -354,5 +355,7 @@ _EMITTERS: dict[str, Callable[[FunctionText, Let], None]] = {
     "insert": _insert,
     "shuffle": _shuffle,
     "lookup": emit_lookup,
+    "dot_pairs": emit_dot_pairs,
+    "least_pairs": emit_least_pairs,
     "call": _call,
 }

@@ -22,14 +22,18 @@ out is. Everything else is, to the bit.
 | shl lshr ashr | integers; the amount counts modulo the width |
 | select | first operand picks: lane by lane, or one scalar bool for whole vectors |
 | convert | rounded once; integers wrap; float to int truncates, saturates, NaN: 0; bool is `!= 0` |
-| bitcast | same bits, another dtype of the same width |
+| bitcast | same bits, another dtype; of vectors also another number of lanes, the low bits first |
 | splat iota | a scalar in all lanes; 0, 1, 2, … |
 | extract insert shuffle | fixed lanes; shuffle picks from both operands' lanes laid end to end |
 | lookup | of i32: the entry of a table, eight numbers, that the low three bits tell |
+| dot_pairs | f32, and twice i32 as two bf16, the even one low: FMAs of odd ones, then even ones |
+| least_pairs | of pairs of bf16 as two numbers of 16 bits: the lesser of what was, and abs less 1 |
 | call | a libm function, lane by lane, in the precision of the operands |
 
 Storage types (f16, bf16, u8, i8, i16, u16, u32, u64) are only moved, selected, bitcast and
 converted. A float becomes u8, i8 or i16 by way of i32.
+
+The attribute of `dot_pairs` tells whether certainly no element and no sum is denormal.
 
 `maximum(0, x)` with the constant first is a single instruction: only the first operand needs a
 test for NaN, and the compiler sees that a constant is none. A constant other than 0 may be second.
@@ -190,8 +194,28 @@ def _convert(types: Types, attribute: Any) -> VectorType:
 
 def _bitcast(types: Types, attribute: Any) -> VectorType:
     result = _convert(types, attribute)
-    if DType.bool in (attribute, types[0].dtype) or attribute.itemsize != types[0].dtype.itemsize:
+    width = types[0].lanes * types[0].dtype.itemsize
+    alike = attribute.itemsize == types[0].dtype.itemsize
+    if (
+        DType.bool in (attribute, types[0].dtype)
+        or width % attribute.itemsize
+        or (types[0].is_scalar and not alike)
+    ):
         raise _fail(f"{types[0]} and {result} differ in width", "use convert")
+    return result.with_lanes(width // attribute.itemsize)
+
+
+def _dot_pairs(types: Types, attribute: Any) -> VectorType:
+    total, a, b = types
+    if total.dtype is not DType.f32 or a != b or a != total.with_dtype(DType.i32):
+        raise _fail(f"wants f32 and as many i32 twice, has {total}, {a}, {b}")
+    return total
+
+
+def _least_pairs(types: Types, attribute: Any) -> VectorType:
+    result = _same(types)
+    if result.dtype is not DType.i32 or result.is_scalar:
+        raise _fail(f"wants vectors of i32, has {result}")
     return result
 
 
@@ -285,6 +309,8 @@ OPCODES: dict[str, Opcode] = {
     "extract": Opcode("extract", 1, _extract, elementwise=False),
     "insert": Opcode("insert", 2, _insert, elementwise=False),
     "shuffle": Opcode("shuffle", 2, _shuffle, elementwise=False),
+    "dot_pairs": Opcode("dot_pairs", 3, _dot_pairs, elementwise=False),
+    "least_pairs": Opcode("least_pairs", 2, _least_pairs, elementwise=False),
     "lookup": Opcode("lookup", 1, _lookup),
     "call": Opcode("call", None, _call),
 }

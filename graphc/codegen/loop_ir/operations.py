@@ -132,6 +132,21 @@ def _convert(statement: Let, a: Array) -> Array:
     return result
 
 
+def _dot_pairs(statement: Let, total: Array, a: Array, b: Array) -> Array:
+    def halves(pairs: Array, amount: int) -> Array:
+        result: Array = ((pairs >> amount) << 16).view(np.float32)
+        return result
+
+    odd = fma32(halves(a, 16), halves(b, 16), total)
+    return fma32(halves(a, 0), halves(b, 0), odd)
+
+
+def _least_pairs(statement: Let, least: Array, pairs: Array) -> Array:
+    sizes = (pairs.view(np.uint16) & np.uint16(0x7FFF)) - np.uint16(1)
+    result: Array = np.minimum(least.view(np.uint16), sizes).view(np.int32)
+    return result
+
+
 def _insert(statement: Let, a: Array, scalar: Array) -> Array:
     result = a.copy()
     result[statement.attribute] = scalar[0]
@@ -183,6 +198,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "splat": lambda statement, a: np.repeat(a, statement.attribute),
     "extract": lambda statement, a: a[statement.attribute : statement.attribute + 1],
     "insert": _insert,
+    "dot_pairs": _dot_pairs,
+    "least_pairs": _least_pairs,
     "lookup": lambda statement, a: np.array(statement.attribute, np.int32)[a % TABLE_SIZE],
     "shuffle": lambda statement, a, b: np.concatenate((a, b))[list(statement.attribute)],
     "call": _call,

@@ -23,7 +23,7 @@ def run_plan_by_loops(
 
     def run_kernel(kernel: KernelSpec, reads: list[Array], writes: list[Array]) -> None:
         if kernel.has_loops:
-            interpreter.run(lower(kernel, chosen), [*reads, *writes], fills=True)
+            interpreter.run(lower(kernel, chosen), [*reads, *writes], fills=kernel.fills)
         else:
             interpret_kernel(kernel, reads, writes)
 

@@ -21,6 +21,7 @@ from graphc.codegen.recipes.contraction.recipe import (
 )
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
 from graphc.codegen.recipes.nest.recipe import lower_nest
+from graphc.codegen.recipes.nest.update import lower_update
 from graphc.codegen.recipes.scan import lower_scan
 from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.serial import lower_serial
@@ -35,7 +36,7 @@ Array = np.ndarray[Any, Any]
 RECIPES = {
     "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
     "sort": lower_sort, "serial": lower_serial, "attention": lower_attention,
-    "attention_grad": lower_attention_grad, "winograd": lower_winograd,
+    "attention_grad": lower_attention_grad, "winograd": lower_winograd, "update": lower_update,
 }  # fmt: skip
 
 

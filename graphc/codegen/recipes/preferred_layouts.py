@@ -7,19 +7,24 @@ to the tiles of one of them, as the cost model of contractions cuts it.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
+from graphc.codegen.recipes.contraction.gemv import GemvPlan
+from graphc.codegen.recipes.contraction.paired import PairedPlan
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
+from graphc.codegen.recipes.contraction.tilings import tilings
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node
-from graphc.ir.types import TensorType
-from graphc.ops.contract import conv, matmul
+from graphc.ir.types import DType, TensorType
+from graphc.ops.contract import conv, matmul, paired_matmul
+from graphc.ops.kinds.contract import Contract
 from graphc.ops.movement import transpose
 from graphc.passes.layouts import Preferred
 
@@ -42,6 +47,8 @@ def preferred_layouts(target: Target) -> Preferred:
             return None
         if node.op == "matmul":
             return _tile_of_product(target, types, position)
+        if node.op == "paired_matmul":
+            return _tile_of_pairs(target, types)
         return _tile_of_convolution(target, types, node.attributes)
 
     return preferred
@@ -49,17 +56,38 @@ def preferred_layouts(target: Target) -> Preferred:
 
 @functools.lru_cache(maxsize=1024)
 def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Tile | None:
-    """The tiles in which the operand is read; None where it is broadcast, or read once for a single
-    row."""
+    """The tiles in which the operand is read; None where it is broadcast. One row reads it as fast
+    as memory is, which takes it in one run."""
     plan = _plan(_body(types), target)
     by_vectors = 0 if plan.problem.view.swapped else 1
-    if position != by_vectors or plan.problem.rows == 1:
+    if position != by_vectors:
+        return None
+    if isinstance(plan, GemvPlan):
+        return _tile_of_row(plan, target)
+    if plan.problem.rows == 1:
         return None
     if isinstance(plan, BlockedPlan):
         return plan.tile.vectors, plan.lanes
     if isinstance(plan, UnblockedPlan):
         return plan.tiling.tile.vectors, plan.tiling.lanes
     return None
+
+
+def _tile_of_row(plan: GemvPlan, target: Target) -> Tile | None:
+    tilings_of_row = (each for each in tilings(plan.problem, target, math.inf) if each.is_flat)
+    return next(((each.tile.vectors, each.lanes) for each in tilings_of_row), None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tile_of_pairs(target: Target, types: tuple[TensorType, ...]) -> Tile | None:
+    """The tiles in which a matrix is read as pairs of bf16."""
+    x, y = types
+    if y.rank != 2 or y.dtype is not DType.bf16 or x.is_symbolic or y.is_symbolic:
+        return None
+    plan = _plan(_body(types, op=paired_matmul), target)
+    if isinstance(plan, PairedPlan):
+        return plan.tile.vectors, plan.lanes
+    return _tile_of_row(plan, target) if isinstance(plan, GemvPlan) else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -84,8 +112,9 @@ def _plan(body: Graph, target: Target) -> StrategyPlan:
 
 
 def _body(
-    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, transposed: bool = False
-) -> Graph:
+    types: tuple[TensorType, ...], geometry: dict[str, Any] | None = None, transposed: bool = False,
+    op: Contract = matmul,
+) -> Graph:  # fmt: skip
     """A product, or with a `geometry` a convolution. `transposed`: its weight is stored with output
     channels last."""
     builder = GraphBuilder("contraction")
@@ -95,5 +124,5 @@ def _body(
     left, right = builder.input("x", x), builder.input("y", y)
     if transposed:
         right = transpose(right, permutation=(y.rank - 1, *range(y.rank - 1)))
-    result = matmul(left, right) if geometry is None else conv(left, right, **geometry)
+    result = op(left, right) if geometry is None else conv(left, right, **geometry)
     return builder.finish(result)

@@ -34,6 +34,9 @@ class Contract(Op):
     skipped: it adds nothing, also where the other operand is infinite);
     `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too.
 
+    With `pairs` indices of k are added two at a time, the odd one first; an odd number of them ends
+    with one product more, of zeros. Operands of f16 and bf16 then give f32.
+
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
 
@@ -51,6 +54,7 @@ class Contract(Op):
         *,
         dtypes: tuple[DType, ...],
         phases: Callable[..., Shape] | None = None,
+        pairs: bool = False,
         **rest: Any,
     ):
         super().__init__(name, parameters=keyword_parameters(shape), **rest)
@@ -62,6 +66,7 @@ class Contract(Op):
         self.compute_rule = compute
         self.dtypes = dtypes
         self.phases = phases
+        self.pairs = pairs
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 2)
@@ -72,14 +77,17 @@ class Contract(Op):
                 f"{self.name} takes operands of one dtype, got {types[0]}, {types[1]}",
                 hint="cast one of them",
             )
-        return (TensorType(types[0].dtype, self.shape_rule(types, **attributes)),)
+        dtype = types[0].dtype.computes_as if self.pairs else types[0].dtype
+        return (TensorType(dtype, self.shape_rule(types, **attributes)),)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        arrays = self._widened(arrays)
         return (np.asarray(self.compute_rule(*arrays, **attributes), dtype=arrays[0].dtype),)
 
     def refer(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         types = tuple(TensorType.of(array) for array in arrays)
         (result,) = self.infer(types, attributes)
+        arrays = self._widened(arrays)
         space = self.space(types, **attributes)
         groups = (space.batch, space.m, space.n, space.k)
         grid = np.indices(space.batch + space.m + space.n + space.k, sparse=True)
@@ -112,3 +120,9 @@ class Contract(Op):
         )
         out[np.broadcast_arrays(*coordinate, summed)[:-1] if coordinate else ()] = summed
         return (out,)
+
+    def _widened(self, arrays: Arrays) -> Arrays:
+        """Operands in the dtype of the sums."""
+        if not self.pairs:
+            return arrays
+        return tuple(each.astype(DType.of(each.dtype).computes_as.numpy) for each in arrays)

@@ -8,17 +8,20 @@ axis. A pass puts these ops in (passes/layouts.py).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import AttributeValueError, ShapeError
-from graphc.ir.handle import lift
+from graphc.errors import AttributeValueError, DTypeError, ShapeError
+from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import Shape
+from graphc.ops import elementwise, reduce
+from graphc.ops.elementwise import cast
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.movement import Case, Movement
 from graphc.ops.kinds.op import Types
-from graphc.ops.movement import pad, reshape, transpose
+from graphc.ops.movement import concat, pad, reshape, transpose
 
 ROWS, COLUMNS = 0, 1
 """Which axis of the matrix is cut into tiles."""
@@ -105,3 +108,100 @@ pack: Composite = Composite(
         m(m.normal(0, 40), vectors=3, lanes=8),
     ],
 )  # fmt: skip
+
+
+# -- pairs ---------------------------------------------------------------------------------------
+
+
+def _unpack_pairs_shape(types: Types, *, depth: int, size: int) -> Shape:
+    (x,) = types
+    if x.rank != 4 or x.shape[3] % 2:
+        raise ShapeError(f"unpack_pairs of {x}: expected [tiles, pairs, vectors, 2 * lanes]")
+    tiles, pairs, vectors, elements = x.shape
+    if not 0 <= depth <= 2 * pairs or not 0 <= size <= tiles * vectors * elements // 2:
+        raise ShapeError(f"unpack_pairs of {x} holds no matrix [{depth}, {size}]")
+    return depth, size
+
+
+def _unpack_pairs_cases(
+    index: tuple[Any, ...], types: Types, *, depth: int, size: int
+) -> tuple[Case]:
+    vectors, elements = (max(dim, 1) for dim in types[0].shape[-2:])
+    lanes = max(elements // 2, 1)
+    k, column = index
+    vector = column // lanes
+    lane = column % lanes * 2 + k % 2
+    return (Case(0, (vector // vectors, k // 2, vector % vectors, lane)),)
+
+
+def _unpack_pairs_view(x: np.ndarray[Any, Any], *, depth: int, size: int) -> np.ndarray[Any, Any]:
+    tiles, pairs, vectors, elements = x.shape
+    apart = x.reshape(tiles, pairs, vectors, elements // 2, 2)
+    columns = tiles * vectors * (elements // 2)
+    return np.transpose(apart, (1, 4, 0, 2, 3)).reshape(2 * pairs, columns)[:depth, :size]
+
+
+# x [tiles, pairs, vectors, 2 * lanes] gives the matrix [depth, size], as `pack_pairs` had it; what
+# is behind these pairs is left out.
+unpack_pairs: Movement = Movement(
+    "unpack_pairs",
+    _unpack_pairs_shape,
+    _unpack_pairs_cases,
+    _unpack_pairs_view,
+    vjp=lambda g, out, x, *, depth, size: (
+        pack_pairs(g, vectors=x.shape[-2], lanes=x.shape[-1] // 2, pairs=x.shape[-3]),
+    ),
+    samples=lambda m: [
+        m(m.normal(2, 3, 2, 8), depth=6, size=16), m(m.normal(2, 3, 2, 8), depth=5, size=13),
+        m(m.normal(1, 1, 1, 2), depth=1, size=1), m(m.normal(2, 4, 1, 8), depth=5, size=7),
+        m(m.normal(3, 5, 3, 16), depth=10, size=65),
+    ],
+)  # fmt: skip
+
+
+def _pack_pairs(x: Any, *, vectors: int = 1, lanes: int = 1, pairs: int = 0) -> Any:
+    _check(COLUMNS, vectors=vectors, lanes=lanes)
+    if len(x.shape) != 2:
+        raise ShapeError(f"pack_pairs of {x.tensor_type}: expected a matrix")
+    depth, columns = x.shape
+    pairs = max(pairs, -(-depth // 2))
+    if 2 * pairs > depth:
+        high = (2 * pairs - depth, 0)
+        x = pad(x, lift(0, x), low=(0, 0), high=high, interior=(0, 0))
+    x = transpose(reshape(x, shape=(pairs, 2, columns)), permutation=(0, 2, 1))
+    return _pack(reshape(x, shape=(pairs, 2 * columns)), vectors=vectors, lanes=2 * lanes)
+
+
+# A matrix [depth, columns] as [tiles, pairs of depth, vectors, 2 * lanes], the two of a pair side
+# by side: what instructions for pairs take. An odd depth ends in zeros, and so do more `pairs`.
+pack_pairs: Composite = Composite(
+    "pack_pairs",
+    _pack_pairs,
+    samples=lambda m: [
+        m(m.normal(4, 16), vectors=2, lanes=4), m(m.normal(5, 13), vectors=3, lanes=2),
+        m(m.normal(1, 1)), m(m.normal(7, 70), vectors=3, lanes=8), m(m.normal(3, 5), pairs=4),
+    ],
+)  # fmt: skip
+
+
+def _note_pairs(x: Any) -> Any:
+    """What is packed, and behind the pairs of each tile the least magnitudes among them."""
+    if not x.dtype.is_float:
+        raise DTypeError(f"note_pairs of {x.tensor_type}: integers have no exponents")
+    wide = cast(x, dtype=x.dtype.computes_as) if x.dtype.is_storage else x
+    sizes = elementwise.abs(wide)
+    none = broadcast_to(lift(math.inf, sizes), sizes.shape)
+    zero = elementwise.eq(sizes, broadcast_to(lift(0, sizes), sizes.shape))
+    least = reduce.min(elementwise.where(zero, none, sizes), axes=(1,))
+    least = cast(least, dtype=x.dtype) if x.dtype.is_storage else least
+    shape = tuple(x.shape)
+    return concat(x, reshape(least, shape=(shape[0], 1, *shape[2:])), axis=1)
+
+
+# [tiles, pairs, vectors, 2 * lanes] as [tiles, pairs + 1, ..]: the last are the least magnitudes of
+# all before them that are not zero, infinity where there are none.
+note_pairs: Composite = Composite(
+    "note_pairs",
+    _note_pairs,
+    samples=lambda m: [m(m.apart(2, 3, 2, 8)), m(m.apart(1, 1, 1, 2))],
+)

@@ -10,7 +10,8 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir.handle import broadcast_to
 from graphc.ops import reduce as r
-from graphc.ops.contract import matmul
+from graphc.ops.contract import matmul, paired_matmul
+from graphc.ops.elementwise import cast
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import Arrays
 from graphc.ops.movement import transpose
@@ -25,6 +26,12 @@ def _addmm(bias: Any, x: Any, y: Any) -> Any:
         )
     product = matmul(x, y)
     return product + broadcast_to(bias, product.shape)
+
+
+def addmm_of_halves(bias: Any, x: Any, y: Any) -> Any:
+    """The same of f16 or bf16, in f32."""
+    product = paired_matmul(x, y)
+    return product + broadcast_to(cast(bias, dtype=product.dtype), product.shape)
 
 
 def _addmm_vjp(g: Any, out: Any, bias: Any, x: Any, y: Any) -> tuple[Any, ...]:

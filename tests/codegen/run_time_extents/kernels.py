@@ -97,13 +97,14 @@ def drawn(types: list[TensorType]) -> list[Array]:
 def compare(
     program: Program, operands: list[Operand], sizes: list[dict[str, int]],
     draw: Draw | None = None, strategy: Strategy | None = None,
+    targets: list[Target] = TARGETS,
 ) -> None:  # fmt: skip
     """One kernel for each target at all sizes, interpreted and native, against the kernel lowered
     for each size. `strategy`: the only one that the kernels at all sizes may be of."""
     symbolic = body_of(program, operands)
     kernels = []
     with only(strategy) if strategy is not None else nullcontext():
-        kernels += [(target, lowered(symbolic, target)) for target in TARGETS]
+        kernels += [(target, lowered(symbolic, target)) for target in targets]
     for number, each in enumerate(sizes):
         fixed = at_sizes(symbolic, each)
         numbers = list(fixed.input_types)

@@ -52,7 +52,7 @@ from graphc.codegen.recipes.contraction.broadcast_operand import (
 from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.recipes.contraction.costs import note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, Accumulate, nothing_added
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile, store_results
@@ -491,12 +491,24 @@ class BlockedTile:
         lane = emit.copier.lane()
         copied = rows.inside if parts.packs_rows else rows.number
         body = registers.products(at, lane, copied, run, start)
-        zeros = emit.zeros(at.rows * at.vectors)
-        with emit.builder.loop(0, k.size, carried=zeros, hint="k") as loop:
-            variable = Variable(f"k{k.size}", k.size)
-            emit.addresses.bind(variable, loop.variable, emit.builder.block)
-            loop.yield_(*body((k.first + of(variable),), list(loop.carried)))
-        self._keep(emit, place, at, lane, list(loop.results))
+        self._keep(emit, place, at, lane, self._sums(emit, k, at, body))
+
+    def _sums(self, emit: Emitter, k: Span, at: OutputTile, body: Accumulate) -> list[LoopValue]:
+        """The sums of one K block."""
+        step = 2 if emit.problem.pairs else 1
+        sums, whole = emit.zeros(at.rows * at.vectors), k.size // step * step
+        if whole or step == 1:
+            with emit.builder.loop(0, whole, step, carried=sums, hint="k") as loop:
+                variable = Variable(f"k{k.size}", k.size)
+                emit.addresses.bind(variable, loop.variable, emit.builder.block)
+                sums = list(loop.carried)
+                for i in reversed(range(step)):
+                    sums = body((k.first + of(variable) + i,), sums)
+                loop.yield_(*sums)
+            sums = list(loop.results)
+        if whole < k.size:
+            sums = body((k.first + whole,), nothing_added(emit.builder, sums))
+        return sums
 
     def _keep(
         self, emit: Emitter, place: NestPlace, at: OutputTile, lane: Expr, sums: list[LoopValue]

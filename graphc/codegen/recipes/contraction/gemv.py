@@ -43,7 +43,7 @@ from graphc.codegen.recipes.contraction.axes import (
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import CACHE_LINE, PAGE, any_place, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
+from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, nothing_added, pair_order
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.sums import Sums
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile
@@ -80,7 +80,7 @@ class GemvPlan:
             if not tiling.is_flat or tiling.packing is not None or tiling.lanes < 4:
                 continue
             steps = _steps(tiling) if problem.depth >= tiling.lanes else (None, None)
-            if 1 not in steps:
+            if 1 not in steps or not _in_rows(tiling):
                 continue
             transposed = steps[0] != 1
             # Rows that share a set of the cache: no more of them than it has ways.
@@ -117,6 +117,14 @@ def _steps(tiling: Tiling) -> tuple[int | None, int | None]:
     (k,) = k_variables(view)
     case = view.vector(problem.batch, any_place(tiling.columns[0], lane), (of(k),))
     return view.stride(case, lane), view.stride(case, k)
+
+
+def _in_rows(tiling: Tiling) -> bool:
+    """Whether the matrix lies as rows or columns, not as tiles of them."""
+    problem, lane = tiling.problem, Variable("probe_lane", max(tiling.lanes, 2))
+    k = tuple(of(variable) for variable in k_variables(problem.view))
+    case = problem.view.vector(problem.batch, any_place(tiling.columns[0], lane), k)
+    return problem.view.is_affine(case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +289,10 @@ class StreamedProducts:
             n, guards = self.row.columns.place(columns.first + v, lane)
             at = (columns.first + v) * emit.lanes + lane
             total = emit.evaluator.load(sums, at, (), emit.builder.block)
-            for i in range(k.size):
+            for i in pair_order(k.size, emit.problem.pairs):
+                if i is None:
+                    (total,) = nothing_added(emit.builder, [total])
+                    continue
                 element = self.row.element(emit, n, k.first + i, guards)
                 total = emit.multiply_add(wide[i], element, total)
             emit.evaluator.store(sums, at, total)
@@ -381,7 +392,10 @@ def _products(
                 loaded[start].append(row.element(emit, n, at, guards) if exists else emit.zero)
         for start in starts:
             vectors = transpose(emit.builder, loaded[start])[: count - start]
-            for i, vector in enumerate(vectors):
-                total = emit.multiply_add(wide[start + i], vector, total)
+            for i in pair_order(len(vectors), emit.problem.pairs):
+                if i is None:
+                    (total,) = nothing_added(emit.builder, [total])
+                    continue
+                total = emit.multiply_add(wide[start + i], vectors[i], total)
         totals.append(total)
     return totals

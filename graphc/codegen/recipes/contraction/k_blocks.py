@@ -72,19 +72,34 @@ def _cuts(builder: LoopBuilder, k: tuple[Extent, ...]) -> list[tuple[LoopValue, 
     return cuts[::-1]
 
 
+def pair_order(count: int, pairs: bool) -> list[int | None]:
+    """The order in which so many products are added, the first of an even number; None: +0."""
+    if not pairs:
+        return list(range(count))
+    order: list[int | None] = [i ^ 1 for i in range(count - count % 2)]
+    return order + [None, count - 1] if count % 2 else order
+
+
+def nothing_added(builder: LoopBuilder, sums: list[LoopValue]) -> list[LoopValue]:
+    """The sums with a product of zeros added, which makes +0 of -0."""
+    return [builder.add(each, builder.const(each.type.dtype, 0)) for each in sums]
+
+
 Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
 """Adds the products at an index of k to all sums."""
 
 
 class KLoops:
     """Writes the loops of a sum over k; axes from `unrolled` on are written out, the others are
-    loops. `zeros`: what each K block starts from, one for each sum."""
+    loops. `zeros`: what each K block starts from, one for each sum. `pairs`: see Contract; k is one
+    coordinate then."""
 
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
-        body: Accumulate, zeros: list[LoopValue],
+        body: Accumulate, zeros: list[LoopValue], pairs: bool = False,
     ) -> None:  # fmt: skip
         self.builder = builder
+        self.pairs = pairs
         self.numbers = builder.numbers
         self.addresses = evaluator.addresses
         self.k = k
@@ -190,6 +205,8 @@ class KLoops:
         """One K block: indices begin…end of axis `level`, and all of the axes behind it."""
         if level >= len(self.k):
             return self.body(prefix, sums)
+        if self.pairs:
+            return self._in_pairs(sums, begin, end)
         static = isinstance(begin, int) and isinstance(end, int)
         if static and (level >= self.unrolled or end - begin == 1):  # type: ignore[operator]
             for position in range(begin, end):  # type: ignore[arg-type]
@@ -200,6 +217,27 @@ class KLoops:
             self.addresses.bind(variable, loop.variable, self.builder.block)
             loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
         return list(loop.results)
+
+    def _in_pairs(self, sums: list[LoopValue], begin: Number, end: Number) -> list[LoopValue]:
+        """One K block, two indices at a time."""
+        n, (extent,) = self.numbers, self.k
+        left = n.bits(n.sub(end, begin), 1)
+        whole = n.bound(n.sub(end, left))
+
+        def over(first: Number, last: Number, step: int, sums: list[LoopValue]) -> list[LoopValue]:
+            with self.builder.loop(first, last, step, carried=sums, hint="k0") as loop:
+                variable = Variable(f"k0_by_{step}", extent)
+                self.addresses.bind(variable, loop.variable, self.builder.block)
+                at = of(variable)
+                carried = list(loop.carried)
+                carried = self.body((at + 1,), carried) if step == 2 else nothing_added(
+                    self.builder, carried
+                )  # fmt: skip
+                loop.yield_(*self.body((at,), carried))
+            return list(loop.results)
+
+        sums = sums if whole == begin else over(begin, whole, 2, sums)
+        return sums if left == 0 else over(whole, end, 1, sums)
 
     def _inner(self, level: int, prefix: Index, sums: list[LoopValue]) -> list[LoopValue]:
         if level + 1 == len(self.k):

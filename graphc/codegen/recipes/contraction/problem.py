@@ -40,6 +40,11 @@ class ContractionProblem:
         return self.view.dtype
 
     @property
+    def pairs(self) -> bool:
+        """Whether products are added two at a time, that of the odd index first."""
+        return self.view.op.pairs
+
+    @property
     def rows(self) -> int:
         return math.prod(self.view.m)
 

@@ -13,7 +13,7 @@ tiles of a batch element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.codegen.loop_ir.nodes import LoopValue
@@ -98,7 +98,8 @@ class RegisterTile:
         emit = self.emit
         zeros = emit.zeros(at.rows * at.vectors)
         body = self.products(at, lane, tile)
-        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros)
+        pairs = emit.problem.pairs
+        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs)
 
 
 def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
@@ -170,7 +171,10 @@ class TileLeaf:
         registers = RegisterTile(emit, broadcast_of(emit, place), reader)
         lane = emit.tile_lane()
         if rows.rest is not None:
-            self._cut_tile(registers, at, rows.number, lane)
+            store_present(
+                emit, at, lane,
+                lambda at: registers.k_loops(at, lane, rows.number, self.unrolled).total(),
+            )  # fmt: skip
             return
         totals = registers.k_loops(at, lane, rows.number, self.unrolled).total()
         if self.recomputed:
@@ -180,23 +184,24 @@ class TileLeaf:
         else:
             place.memory[self.results].keep(emit, at, lane, totals)
 
-    def _cut_tile(self, registers: RegisterTile, at: OutputTile, number: Expr, lane: Expr) -> None:
-        """A tile of which only the rows that there are, as is known at run time, are stored: the
-        others are computed from the last one."""
-        emit, b = registers.emit, registers.emit.builder
-        rows = self.problem.rows
-        first, last = b.size(at.row.constant), b.size(rows - 1)
-        numbers = [b.add(first, b.const(DType.i64, r)) for r in range(at.rows)]
-        clamped = [_bound(emit, b.minimum(number, last)) for number in numbers]
-        inside = replace(at, clamped=tuple(clamped))
-        totals = registers.k_loops(inside, lane, number, self.unrolled).total()
-        for r, row in enumerate(numbers):
-            with b.if_(b.compare("lt", row, b.size(rows))) as branch:
-                with branch.then():
-                    one = replace(at, row=_bound(emit, row), rows=1)
-                    store_results(emit, one, lane, totals[r * at.vectors : (r + 1) * at.vectors])
-                with branch.otherwise():
-                    pass
+
+def store_present(
+    emit: Emitter, at: OutputTile, lane: Expr, totals_of: Callable[[OutputTile], list[LoopValue]]
+) -> None:
+    """A tile of which only the rows that there are, as is known at run time, are stored: the
+    others are computed from the last one."""
+    b, rows = emit.builder, emit.problem.rows
+    first, last = b.size(at.row.constant), b.size(rows - 1)
+    numbers = [b.add(first, b.const(DType.i64, r)) for r in range(at.rows)]
+    clamped = [_bound(emit, b.minimum(number, last)) for number in numbers]
+    totals = totals_of(replace(at, clamped=tuple(clamped)))
+    for r, row in enumerate(numbers):
+        with b.if_(b.compare("lt", row, b.size(rows))) as branch:
+            with branch.then():
+                one = replace(at, row=_bound(emit, row), rows=1)
+                store_results(emit, one, lane, totals[r * at.vectors : (r + 1) * at.vectors])
+            with branch.otherwise():
+                pass
 
 
 def _bound(emit: Emitter, row: LoopValue) -> Expr:

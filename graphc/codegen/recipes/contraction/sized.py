@@ -169,7 +169,10 @@ class SizedLeaf:
         rows = [place["rows"].first + r for r in range(place["rows"].size)]
         places = [problem.m(row) for row in rows]
         body = self._products(emit, places, n, guards)
-        k = KLoops(emit.builder, emit.evaluator, view.k, len(view.k), body, emit.zeros(len(rows)))
+        k = KLoops(
+            emit.builder, emit.evaluator, view.k, len(view.k), body, emit.zeros(len(rows)),
+            problem.pairs,
+        )  # fmt: skip
         for m, total in zip(places, k.total(), strict=True):
             emit.finish(view.out(problem.batch, m, n), guards, total)
 

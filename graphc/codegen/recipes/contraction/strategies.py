@@ -17,6 +17,7 @@ from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
+from graphc.codegen.recipes.contraction.paired import PairedPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
 from graphc.codegen.recipes.contraction.sized import SizedPlan
@@ -70,6 +71,8 @@ STRATEGIES: tuple[Strategy, ...] = (
     SizedPlan,
 )
 """In the order in which they are asked."""
+OF_PAIRS: tuple[Strategy, ...] = (GemvPlan, PairedPlan, BlockedPlan, UnblockedPlan, SizedPlan)
+"""Those that add products of pairs."""
 
 
 @lru_cache(maxsize=64)
@@ -78,7 +81,8 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     by layouts, size classes and lowering in turn."""
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
-        for strategy in STRATEGIES if problem.has_results else ():
+        strategies = OF_PAIRS if problem.pairs else STRATEGIES
+        for strategy in strategies if problem.has_results else ():
             limit = math.inf if best is None else best.cost
             for plan in strategy.candidates(problem, target, limit):
                 if best is None or plan.cost < best.cost:

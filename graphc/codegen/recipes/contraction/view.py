@@ -206,6 +206,18 @@ def settled(case: Case) -> Case | None:
 def operand_value(
     evaluator: Evaluator, view: ContractionView, case: Case, guards: tuple[Guard, ...] = ()
 ) -> LoopValue:
-    """An operand's element; where the case's guards fail, unspecified."""
+    """An operand's element, in the dtype of the sums; where the case's guards fail, unspecified."""
+    value = stored_value(evaluator, view, case, guards)
+    if value.type.dtype is view.dtype:
+        return value
+    block = evaluator.block_of(value)
+    with evaluator.builder.at(block):
+        return evaluator.note(evaluator.builder.convert(value, view.dtype), block)
+
+
+def stored_value(
+    evaluator: Evaluator, view: ContractionView, case: Case, guards: tuple[Guard, ...] = ()
+) -> LoopValue:
+    """An operand's element as it is in memory; where the case's guards fail, unspecified."""
     operand = view.node.operands[case.operand]
     return evaluator.value(operand, as_index(case.index), guards + tuple(case.guards))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, flatten
@@ -19,18 +20,21 @@ from graphc.schedule.access import Index, parts_of
 
 @dataclass(frozen=True, slots=True)
 class StoreDestination:
-    """The elements of a buffer of shape `shape` from `start` on along `axis`."""
+    """The elements of a buffer of shape `shape` from `start` on along `axis`, or from `low` on."""
 
     buffer: Buffer
     shape: Shape
     axis: int = 0
     start: int = 0
     is_part: bool = False
+    low: tuple[Extent, ...] = ()
 
     def linear(self, at: Index) -> Expr:
         """The position in the buffer of the element at an index of the output."""
         if self.is_part:
             at = (*at[: self.axis], at[self.axis] + self.start, *at[self.axis + 1 :])
+        if self.low:
+            at = tuple(i + low for i, low in zip(at, self.low, strict=True))
         return flatten(at, self.shape)
 
 

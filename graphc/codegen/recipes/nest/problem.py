@@ -109,7 +109,7 @@ class Domain:
         addresses = [
             destination.linear(index[:rank])
             for destination, rank in zip(self.problem.outputs, ranks)
-            if destination.is_part
+            if destination.is_part or destination.low
         ]
         for read in self.reads(loops):
             addresses.append(self.problem.linear(read))
