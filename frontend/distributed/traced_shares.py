@@ -29,6 +29,8 @@ from frontend.tensors.generator import default_generator
 from frontend.tensors.state import enable_grad, no_grad
 from frontend.tensors.tensor import Tensor, make
 from frontend.utils._pytree import tree_flatten, tree_unflatten
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ class _Stream:
     """The random numbers of shares: each has a stream of its own."""
 
     def __init__(self) -> None:
-        self.state = default_generator.state
+        self.state = default_generator.inside
         self.before = _now(self.state)
         self.drawn: list[Tensor] = []
         self.at: Any = None
@@ -176,10 +178,17 @@ class _Stream:
     def begin(self, share: int) -> None:
         """The numbers of a share come next."""
         self.state._assign(stack([mixed_in_trace(self.before[0], share), self.before[1]]))
-        self.at = trace().value(self.state)
+        self.at, self.words = trace().value(self.state), _words()
 
     def end(self) -> None:
-        """Those of a share are drawn."""
+        """Those of a share are drawn. Raises TraceError where code drew them, not a network."""
+        if _words() is not self.words:
+            raise TraceError(
+                "with set_deterministic(True) a model that is compiled with its step draws random "
+                "numbers by rand() or its like",
+                hint="draw them outside and pass them, or compile the model alone",
+                location=user_location(),
+            )
         if trace().value(self.state) is not self.at:
             self.drawn.append(_now(self.state)[1])
 
@@ -193,6 +202,12 @@ class _Stream:
             furthest = maximum(furthest, counter)
         self.state._assign(stack([self.before[0], furthest]))
         return self.before
+
+
+def _words() -> Any:
+    """Where in the trace the words are that code draws from; None where it did not ask for any."""
+    twister = default_generator.twister
+    return trace().value(twister) if id(twister) in trace().captured else None
 
 
 def mixed_in_trace(seed: Tensor, share: int) -> Tensor:

@@ -18,14 +18,15 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
+    Holds,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, column_split
+from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, batch_of, column_split
 from graphc.codegen.recipes.contraction.costs import COPIED, TRANSPOSED, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
@@ -101,21 +102,23 @@ class PairedPlan:
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
-        columns = column_split(self.columns, self.tile)
+        columns = column_split(problem, self.columns, self.tile)
         axis = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", axis, self.tile.rows, Tail.CLAMPED, variable="tile_row")
-        broadcast = PairedRows(problem, self.rows_along_k, self.lanes)
+        each = batch_of(problem, loops, Holds.BROADCAST)
+        broadcast = PairedRows(problem, self.rows_along_k, self.lanes, each)
         width = self.tile.vectors * self.lanes
+        each = batch_of(problem, loops, Holds.VECTORS)
         vectors: PairedColumns | ColumnsInPlace
         if self.packed:
-            vectors = ColumnsInPlace(problem, self.columns, self.checked)
+            vectors = ColumnsInPlace(problem, self.columns, width, self.checked, each)
         else:
-            vectors = PairedColumns(problem, self.columns, width, self.columns_along_k)
-        tile = Loop(rows, (Compute(PairedTile(self, broadcast)),))
+            vectors = PairedColumns(problem, self.columns, width, self.columns_along_k, each)
+        tile = ForEach(rows, (Compute(PairedTile(self, broadcast)),))
         parallel = columns if columns.tiles != 1 else rows
         return BatchNest(
             problem, (broadcast, vectors),
-            (Fill(broadcast), Loop(columns, (Fill(vectors), tile))), self.reason,
+            (Fill(broadcast), ForEach(columns, (Fill(vectors), tile))), self.reason,
             parallel=(parallel,) if parallel.tiles != 1 else (),
         ).nest(loops)  # fmt: skip
 
@@ -172,7 +175,7 @@ class PairedTile:
             tails=OF_NUMBERS | {Tail.CLAMPED},
         )  # fmt: skip
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         b, rows, columns = emit.builder, place["rows"], place["columns"]
         at = OutputTile(
             emit.problem.batch, rows.first, rows.size, self.plan.columns, columns.first,

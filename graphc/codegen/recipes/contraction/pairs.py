@@ -19,7 +19,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.shuffles import transpose
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import Place, Span
+from graphc.codegen.nests.nest import Holds, NestPlace, Room, Span
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns
@@ -219,9 +219,15 @@ class PairedRows:
     problem: ContractionProblem
     along_k: bool
     lanes: int
+    whole: tuple[str, ...]
+    """The loops over the batch along which it differs."""
     name: str = "broadcast"
-    axes: tuple[str, ...] = ("rows", "k")
-    whole: tuple[str, ...] = ()
+    holds: Holds = Holds.BROADCAST
+
+    @property
+    def room(self) -> Room:
+        extents = ("rows", self.problem.rows), ("k", self.problem.view.k[0])
+        return (*((name, 1) for name in self.whole), *extents)
 
     @property
     def text(self) -> str:
@@ -241,10 +247,10 @@ class PairedRows:
         outer = self.problem.rows if self.along_k else pair_count(self.problem)
         return PairMemory.of(emit, self.name, outer * self.stride)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> FilledPairs:
+    def fill(self, emit: Emitter, place: NestPlace) -> FilledPairs:
         problem, lanes, memory = self.problem, emit.lanes, place.memory[self.name]
         source = PairSource(
             emit, lambda k, row: problem.view.broadcast(problem.batch, problem.m(row), problem.k(k))
@@ -278,6 +284,14 @@ class PairedRows:
         return FilledPairs(memory, emit.builder.block, memory.least_field(emit))
 
 
+def room_of_tile(
+    problem: ContractionProblem, columns: Columns, width: int, batch: tuple[str, ...]
+) -> Room:
+    """That of the columns of one tile, all of k."""
+    tile = ("columns", width // columns.lanes), ("k", problem.view.k[0])
+    return (*((name, 1) for name in batch), *tile)
+
+
 @dataclass(frozen=True, slots=True)
 class PairedColumns:
     """The stage of the columns of one tile, [k][column]. `along_k`: indices of k lie side by side
@@ -287,9 +301,18 @@ class PairedColumns:
     columns: Columns
     width: int
     along_k: bool
+    batch: tuple[str, ...]
+    """The loops over it along which they differ."""
     name: str = "vectors"
-    axes: tuple[str, ...] = ("columns", "k")
-    whole: tuple[str, ...] = ("columns",)
+    holds: Holds = Holds.VECTORS
+
+    @property
+    def room(self) -> Room:
+        return room_of_tile(self.problem, self.columns, self.width, self.batch)
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return (*self.batch, "columns")
 
     @property
     def text(self) -> str:
@@ -298,10 +321,10 @@ class PairedColumns:
     def declare(self, emit: Emitter) -> PairMemory:
         return PairMemory.of(emit, self.name, pair_count(self.problem) * self.width)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> CopiedColumns:
+    def fill(self, emit: Emitter, place: NestPlace) -> CopiedColumns:
         problem, lanes, memory = self.problem, emit.lanes, place.memory[self.name]
         start, width = place["columns"].first * lanes, place["columns"].size * lanes
         if start.is_constant:
@@ -351,10 +374,19 @@ class ColumnsInPlace:
 
     problem: ContractionProblem
     columns: Columns
+    width: int
     checked: bool
+    batch: tuple[str, ...]
     name: str = "vectors"
-    axes: tuple[str, ...] = ("columns", "k")
-    whole: tuple[str, ...] = ("columns",)
+    holds: Holds = Holds.VECTORS
+
+    @property
+    def room(self) -> Room:
+        return room_of_tile(self.problem, self.columns, self.width, self.batch)
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return (*self.batch, "columns")
 
     @property
     def text(self) -> str:
@@ -370,10 +402,10 @@ class ColumnsInPlace:
         read = (reader.vector(emit, at, span.first, v, of(0)) for v in range(span.size))
         return [emit.builder.op("least_pairs", none, each) for each in read]
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> PackedPairs:
+    def fill(self, emit: Emitter, place: NestPlace) -> PackedPairs:
         reader = PackedPairs(self.columns)
         if not self.checked:
             return reader
