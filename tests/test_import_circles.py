@@ -15,6 +15,9 @@ ALLOWED: dict[frozenset[str], str] = {
     frozenset({"graphc.codegen.loop_ir.nodes", "graphc.codegen.loop_ir.printer"}): (
         "str(kernel) is its text"
     ),
+    frozenset({"graphc.codegen.nests.nest", "graphc.codegen.nests.printer"}): (
+        "str(nest) is its text"
+    ),
     frozenset({"graphc.ir.builder", "graphc.ir.handle"}): (
         "operators on handles name the user's line in errors, as the builder does"
     ),

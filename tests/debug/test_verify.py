@@ -138,6 +138,18 @@ def test_an_output_that_a_kernel_leaves_unwritten_is_named(
     assert native.findings[0].place.module == "layer.pool"
 
 
+def test_a_nest_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unready(body: Any, target: Any) -> Any:
+        nest = recipes.contract_nest(body, target)
+        assert nest is not None
+        return replace(nest, axes=nest.axes[1:])
+
+    monkeypatch.setitem(recipes.NESTS, "contract", unready)
+    finding = blamed(verify_call(call()))
+    assert "the nest of k" in finding.blame
+    assert "rule N1: axes, splits and stages have names of their own" in finding.what
+
+
 def test_a_driver_that_leaves_a_launch_out_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = driver.Driver._launch
 

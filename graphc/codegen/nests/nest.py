@@ -19,6 +19,7 @@ from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.tails import Run, Tail
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr
+from graphc.system import IMPORTING
 
 
 class Role(Enum):
@@ -329,6 +330,12 @@ class Nest:
     body: tuple[Statement, ...]
     note: str = ""
     fused: Split | None = None
+
+    def __str__(self) -> str:
+        with IMPORTING:
+            from graphc.codegen.nests.printer import print_nest
+
+        return print_nest(self)
 
     @property
     def parts(self) -> Extent:

@@ -30,6 +30,7 @@ from graphc.codegen.nests.tails import Run, Tail
 from graphc.config import verify_passes
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.system import IMPORTING
 
 
 class WriterContext(Protocol):
@@ -55,8 +56,8 @@ class _At:
 def write_nest(nest: Nest, context: WriterContext) -> Kernel:
     """The kernel of a nest, which is verified where graphs are after each pass (GRAPHC_VERIFY)."""
     if verify_passes():
-        from graphc.codegen.nests.verifier import verify_nest  # compiling needs it not
-
+        with IMPORTING:  # compiling needs it not
+            from graphc.codegen.nests.verifier import verify_nest
         verify_nest(nest)
     writer = _Writer(nest, context)
     memory = {stage.name: stage.declare(context) for stage in nest.stages}
