@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from frontend.compiled.call_guards import broken
 from frontend.compiled.differentiable import written_by
 from frontend.compiled.fallback import Fallback, Refusal, check_apart, note_guards, traced_alone
 from frontend.compiled.inline_cache import InlineCache
@@ -95,13 +96,7 @@ class CompiledFunction:
         done again at the next."""
         try:
             if not specialization.holds(leaves):
-                refusal = TraceError(
-                    f"tracing {name_of(self.function)} changed what the trace relies on: "
-                    f"{specialization.broken(leaves)}",
-                    hint="compiled code does not repeat what Python does: assign it outside, or "
-                    "keep what changes from call to call in a tensor that is changed in place",
-                    location=user_location(),
-                )
+                refusal = self._changed(specialization.broken(leaves))
                 note_guards(refusal, (*specialization.guards, *specialization.program.call_guards))
                 raise refusal
             # One line: an interrupt comes before both, or behind.
@@ -111,6 +106,14 @@ class CompiledFunction:
             if not written_by(error) and specialization.undo():
                 self._known.forget(specialization)
             raise
+
+    def _changed(self, what: str) -> TraceError:
+        return TraceError(
+            f"tracing {name_of(self.function)} changed what the trace relies on: {what}",
+            hint="compiled code does not repeat what Python does: assign it outside, or keep what "
+            "changes from call to call in a tensor that is changed in place",
+            location=user_location(),
+        )
 
     def _positional(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -202,6 +205,10 @@ class CompiledFunction:
         name = name_of(self.function)
         traced = run_trace(self.function, leaves, structure, name, sized, effects)
         try:
+            session = traced.session
+            relied_on = (*session.captured_globals.guards, *session.guards)
+            if now_other := broken(relied_on, session.scope.paths(), leaves):
+                raise self._changed("; ".join(now_other))  # before anything is compiled
             check_overlap(traced, leaves)
             if self.options.apart:
                 check_apart(traced)

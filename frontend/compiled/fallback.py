@@ -177,7 +177,7 @@ class ModulesBelow:
         self._make = make
         self._options = replace(options, fullgraph=False, keep_grads=True, apart=True)
         self._met: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._compiled: dict[int, Any] = {}
+        self._compiled: dict[int, tuple[Any, Any]] = {}  # a Module, and what is compiled of it
         self._seconds: defaultdict[int, float] = defaultdict(float)
 
     def reached(self, modules: Sequence[Any]) -> None:
@@ -197,13 +197,13 @@ class ModulesBelow:
     def call(self, module: Any, arguments: Any, keywords: Any) -> Any:
         """What `module(*arguments, **keywords)` gives."""
         number = id(module)
-        known = self._compiled.get(number)
-        if known is None or known.function is not module:
-            known = self._compile(module)
-            if known is None:
+        owner, compiled = self._compiled.get(number, (None, None))
+        if owner is not module:
+            compiled = self._compile(module)
+            if compiled is None:
                 return module._call_impl(*arguments, **keywords)
         started = time.perf_counter()
-        result = known(*arguments, **keywords)
+        result = compiled(*arguments, **keywords)
         self._seconds[number] += time.perf_counter() - started
         return result
 
@@ -213,15 +213,19 @@ class ModulesBelow:
             return None
         if len(self._compiled) >= MOST_BELOW or runs_eagerly(module):
             return None
-        compiled = self._compiled[id(module)] = self._make(module, self._options)
+        runs: Any = module
+        if not _is_called_plainly(module):
+            runs = runs._call_impl
+        compiled = self._make(runs, self._options)
+        self._compiled[id(module)] = module, compiled
         return compiled
 
     def lines(self) -> Iterator[str]:
         """What is compiled, and what is not and why."""
         kinds: Counter[str] = Counter()
         seconds: defaultdict[str, float] = defaultdict(float)
-        for number, each in self._compiled.items():
-            kind = type(each.function).__name__
+        for number, (module, each) in self._compiled.items():
+            kind = type(module).__name__
             if each.specializations:
                 kinds[kind] += 1
                 seconds[kind] += self._seconds[number]
@@ -243,12 +247,18 @@ def _still_holds(guard: Guard, leaves: Sequence[Tensor]) -> bool:
         return False
 
 
+def _is_called_plainly(module: Any) -> bool:
+    """Whether a call of a Module is that of its base class: of another one our part stands inside
+    of the user's."""
+    return str(type(module).__call__.__module__).startswith("frontend.")
+
+
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """What runs where a function does: of a Module what its call does, which is not to come to
     `ModulesBelow` again."""
-    if is_nn_module(type(function)) and function._compiled_call_impl is None:  # type: ignore[attr-defined]
-        run: Callable[..., Any] = function._call_impl  # type: ignore[attr-defined]
-        return run
+    module: Any = function
+    if is_nn_module(type(module)) and _is_called_plainly(module):
+        return function if module._compiled_call_impl is not None else module._call_impl
     return function
 
 

@@ -492,6 +492,24 @@ def test_modules_that_are_made_at_each_call_are_not_compiled(
     assert len(traces) == 1
 
 
+def test_a_module_with_a_call_of_its_own(quiet: None) -> None:
+    class Doubled(nn.Linear):
+        def __call__(self, x: Any) -> Any:
+            return super().__call__(x) * 2
+
+    class Called(Branching):
+        def __call__(self, x: Any) -> Any:
+            return super().__call__(x) + 1
+
+    doubled, called = Doubled(3, 3), Called()
+    below = torch.compile(lambda x: branches(doubled(x)))
+    itself = torch.compile(called)
+    for _ in range(3):
+        assert same(below(X), branches(doubled(X)))
+        assert same(itself(X), called(X))
+    assert "compiled below: 1 Doubled" in below.explain()
+
+
 def test_what_is_disabled_is_not_compiled(traces: list[Any], quiet: None) -> None:
     layer = torch.compiler.disable(nn.Linear(3, 3))
     compiled = torch.compile(lambda x: branches(layer(x)))
