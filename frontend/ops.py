@@ -49,7 +49,7 @@ _OVERLOADS = frozenset(
     ]
 )
 _SOURCES = {
-    "aten": ("frontend", "frontend.nn.functional", "frontend.functions.aten_names"),
+    "aten": ("frontend", "frontend.nn.functional", "frontend.library.aten_names"),
     "profiler": ("frontend.profiler",),
 }
 """The modules whose functions a namespace has, beside what `library` defined."""

@@ -35,8 +35,8 @@ def model_graph(model: Any, inputs: Any, verbose: bool) -> Any:
         module = node.location.module if node.location is not None else ""
         path = "/".join([root, *filter(None, module.split("."))])
         if node.op == "input":
-            given = str(node.attribute("name"))
-            names.append(f"{path}/{given}" if module else given)
+            name = str(node.attribute("name"))
+            names.append(f"{path}/{name}" if module else name)
         else:
             names.append(f"{path}/{node.op}_{number}")
         protos.append(NodeDef(

@@ -200,7 +200,7 @@ def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Any:
 
     categories = []
     for category, charts in layout.items():
-        made = []
+        shown = []
         for title, (kind, tags) in charts.items():
             if kind == "Margin":
                 lines = layout_pb2.MarginChartContent(
@@ -208,11 +208,11 @@ def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Any:
                         value=tags[0], lower=tags[1], upper=tags[2]
                     )]
                 )  # fmt: skip
-                made.append(layout_pb2.Chart(title=title, margin=lines))
+                shown.append(layout_pb2.Chart(title=title, margin=lines))
             else:
                 multiline = layout_pb2.MultilineChartContent(tag=tags)
-                made.append(layout_pb2.Chart(title=title, multiline=multiline))
-        categories.append(layout_pb2.Category(title=category, chart=made))
+                shown.append(layout_pb2.Chart(title=title, multiline=multiline))
+        categories.append(layout_pb2.Category(title=category, chart=shown))
     described = metadata.create_summary_metadata()
     content = np.array(layout_pb2.Layout(category=categories).SerializeToString(), dtype=object)
     return summary(metadata.CONFIG_SUMMARY_TAG, described, tensor=make_tensor_proto(content))
@@ -276,7 +276,7 @@ def hparams(
     named = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metrics]
     experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=named)
     end = plugin_data_pb2.SessionEndInfo(status=api_pb2.Status.Value("STATUS_SUCCESS"))
-    made = {
+    plugin_data = {
         metadata.EXPERIMENT_TAG: {"experiment": experiment},
         metadata.SESSION_START_INFO_TAG: {"session_start_info": start},
         metadata.SESSION_END_INFO_TAG: {"session_end_info": end},
@@ -284,7 +284,7 @@ def hparams(
     version = metadata.PLUGIN_DATA_VERSION
     contents = {
         tag: plugin_data_pb2.HParamsPluginData(version=version, **part).SerializeToString()
-        for tag, part in made.items()
+        for tag, part in plugin_data.items()
     }
     return [summary(tag, plugin(metadata.PLUGIN_NAME, each)) for tag, each in contents.items()]
 

@@ -181,10 +181,10 @@ class SummaryWriter:
     ) -> None:  # fmt: skip
         """What a run was made with, and what came of it, in a folder `run_name` (the time by
         default) below the writer's."""
-        made = summaries.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        session = summaries.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
         folder = os.path.join(self.get_logdir(), run_name or str(time.time()))
         with SummaryWriter(log_dir=folder) as writer:
-            for summary in made:
+            for summary in session:
                 writer._add(summary, None, None)
             for tag, value in metric_dict.items():
                 writer.add_scalar(tag, value, global_step)
@@ -278,9 +278,9 @@ class SummaryWriter:
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Precision and recall of predictions (0 to 1) of labels (0 or 1), by threshold."""
-        given = None if weights is None else array_of(weights)
+        weights = None if weights is None else array_of(weights)
         count = min(num_thresholds, summaries.MOST_THRESHOLDS)
-        counts = summaries.curve_counts(array_of(labels), array_of(predictions), count, given)
+        counts = summaries.curve_counts(array_of(labels), array_of(predictions), count, weights)
         self._add(summaries.curve(tag, counts, count), global_step, walltime)
 
     def add_pr_curve_raw(
