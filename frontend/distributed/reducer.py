@@ -62,7 +62,7 @@ class Bucket:
         """Take an array that nobody else reads: gradients of an earlier step may be kept."""
         self._begin_in(
             sum(
-                p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
+                getattr(getattr(p._grad, "_value", None), "base", None) is self.flat
                 for p in self.parameters
             )
         )
@@ -73,7 +73,7 @@ class Bucket:
         lying = 0
         for p in self.parameters if not reads_grads else ():
             gradient = p._grad
-            array = None if gradient is None else gradient._value
+            array = getattr(gradient, "_value", None)  # none is there, or it was elided
             # Of each one reference is the owner's, one the name here, one the argument.
             if getattr(array, "base", None) is self.flat and (
                 sys.getrefcount(gradient) == sys.getrefcount(array) == 3
