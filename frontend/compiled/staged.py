@@ -4,7 +4,7 @@ in : a graph with `exchange` nodes, and what each of these does
 out: an executable like any other, whose call runs the parts in order
 
 It has all that calls ask of an executable. `parts` are the executables of native code. Inputs are
-updated by the last part alone: a call that fails in an exchange has changed nothing.
+updated by the last part alone: a call that fails in an exchange has changed none.
 """
 
 from __future__ import annotations
@@ -55,6 +55,13 @@ class StagedExecutable:
         self.exchanges = list(exchanges)
         self.reads_grads = reads_grads
         self.sizes = sizes
+        self._inputs = [Value(i) for i in range(len(split.graph.inputs))]
+        handed = {pair for part in split.parts for pair in part.handed}
+        # Of each exchange the operands that no part writes to their places.
+        self._unwritten = [
+            [i for i in range(len(node.operands)) if (e, i) not in handed]
+            for e, node in enumerate(split.exchanges)
+        ]
 
     @property
     def graph(self) -> Graph:
@@ -85,7 +92,7 @@ class StagedExecutable:
 
     def handed(self, arrays: Sequence[Any]) -> list[tuple[Any, tuple[Any, ...]]]:
         """Each part with the arrays it takes, where all processes exchange what this one has."""
-        values: dict[Value, Any] = {Value(i): array for i, array in enumerate(arrays)}
+        values: dict[Value, Any] = dict(zip(self._inputs, arrays))
         places = [
             [self._zeros(value) for value in node.operands] for node in self.split.exchanges
         ]  # fmt: skip
@@ -95,9 +102,9 @@ class StagedExecutable:
                 taken = self._taken(number, values, places)
                 calls.append((executable, tuple([np.array(array) for array in taken])))
                 self._run_part(number, values, places)
-            for node, place in zip(self.split.exchanges, places):
+            for e, (node, place) in enumerate(zip(self.split.exchanges, places)):
                 if node.part == number:
-                    self._fill(node, place, values)
+                    self._fill(e, place, values)
                     whole = self.graph.nodes[node.results[0].node]
                     results = lookup(whole.op).compute(tuple(place), parameters(whole))
                     values.update(zip(node.results, results))
@@ -111,7 +118,7 @@ class StagedExecutable:
 
     def run(self, arrays: list[Any]) -> tuple[Any, ...]:
         """As `Executable.run`."""
-        values: dict[Value, Any] = {Value(i): array for i, array in enumerate(arrays)}
+        values: dict[Value, Any] = dict(zip(self._inputs, arrays))
         places = [each.begin(self.reads_grads) for each in self.exchanges]
         last = len(self.all_parts) - 1
         results: Sequence[Any] = ()
@@ -124,10 +131,10 @@ class StagedExecutable:
                     whole = self._outputs(written, values) if number == last else ()
                     error.written = whole  # type: ignore[attr-defined]
                 raise
-            for each, node, place in zip(self.exchanges, self.split.exchanges, places):
+            for e, (each, node) in enumerate(zip(self.exchanges, self.split.exchanges)):
                 if node.part == number:
-                    self._fill(node, place, values)
-                    values.update(zip(node.results, each.run(place)))
+                    self._fill(e, places[e], values)
+                    values.update(zip(node.results, each.run(places[e])))
         return self._outputs(results, values)
 
     def _taken(
@@ -149,13 +156,12 @@ class StagedExecutable:
         values.update(zip(part.makes, results[len(results) - len(part.makes) :]))
         return results
 
-    def _fill(self, node: Any, place: Sequence[np.ndarray], values: Mapping[Value, Any]) -> None:
+    def _fill(
+        self, exchange: int, place: Sequence[np.ndarray], values: Mapping[Value, Any]
+    ) -> None:
         """Put there what no part has written: operands that were there before."""
-        handed = self.split.parts[node.part].handed
-        filled = {i for e, i in handed if self.split.exchanges[e] is node}
-        for i, (value, array) in enumerate(zip(node.operands, place)):
-            if i not in filled:
-                array[...] = values[value]
+        for i in self._unwritten[exchange]:
+            place[i][...] = values[self.split.exchanges[exchange].operands[i]]
 
     def _outputs(self, results: Sequence[Any], values: dict[Value, Any]) -> tuple[Any, ...]:
         pairs = zip(self.split.graph.outputs, self.split.outputs)

@@ -62,7 +62,7 @@ class Bucket:
         """Take an array that nobody else reads: gradients of an earlier step may be kept."""
         self._begin_in(
             sum(
-                p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
+                getattr(getattr(p._grad, "_value", None), "base", None) is self.flat
                 for p in self.parameters
             )
         )
@@ -75,8 +75,8 @@ class Bucket:
             held = p.__dict__
             if held.get("_grad") is None or other_references(held, "_grad"):
                 continue
-            inner = held["_grad"].__dict__
-            if getattr(inner["_value"], "base", None) is self.flat:
+            inner = getattr(held["_grad"], "__dict__", {})  # nothing where it was elided
+            if getattr(inner.get("_value"), "base", None) is self.flat:
                 lying += not other_references(inner, "_value")
         self._begin_in(lying)
 

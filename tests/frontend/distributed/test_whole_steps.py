@@ -117,6 +117,10 @@ def _memory(rank: int, count: int) -> None:
     place = model.reducer.buckets[0].flat.ctypes.data
     step(x, y)  # nobody keeps it: the same memory again
     assert model.reducer.buckets[0].flat.ctypes.data == place
+    without = torch.compile(step_of(model, optimizer), keep_grads=False, dynamic=True)
+    for rows in (4, 8, 12, 12):  # of any size, and without gradients to be seen afterwards
+        without(x[:rows], y[:rows])
+    assert "left open" in without.explain()
     # A hook of communication that is registered later runs in the steps from then on.
     model.register_comm_hook(None, default_hooks.bf16_compress_hook)
     step(x, y)
