@@ -35,7 +35,7 @@ RESULTS: tuple[tuple[str, Callable[..., tuple[int, ...]]], ...] = ()
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-class State:
+class ModelState:
     """All that lasts from call to call, each field an array over the state's memory: written where
     it is assigned to, `state.lr[...] = 1e-4`. `file`: the path or the bytes of a safetensors file;
     without it the values are those it was built with. Raises ValueError for a file that does not
@@ -71,14 +71,14 @@ class State:
         text += b" " * (-len(text) % 8)
         return len(text).to_bytes(8, "little") + text + content
 
-    def copy(self) -> State:
+    def copy(self) -> ModelState:
         """Another state with these values."""
-        other = State(self.to_bytes())
+        other = ModelState(self.to_bytes())
         other.memory[...] = self.memory
         return other
 
 
-def run(state: State, *arrays: Any, **numbers: Any) -> Any:
+def run(state: ModelState, *arrays: Any, **numbers: Any) -> Any:
     """One call: the result, or a tuple of several. Arguments are arrays in order; those it writes
     must be contiguous. Raises TypeError for other arrays, ValueError for values and sizes that the
     function refuses; then nothing was written."""
@@ -92,12 +92,12 @@ def run(state: State, *arrays: Any, **numbers: Any) -> Any:
     for value, (label, _, shape, _) in zip(values, ARGUMENTS):
         if shape is not None and value.shape != shape(*sizes):
             raise TypeError(f"{label} is of shape {value.shape}, not {shape(*sizes)}")
-    given = [*map(ctypes.c_int64, sizes), *map(ctypes.c_double, named)]
-    count = max(_function("_work_bytes")(*given), 16)
+    extents = [*map(ctypes.c_int64, sizes), *map(ctypes.c_double, named)]
+    count = max(_function("_work_bytes")(*extents), 16)
     work = np.empty(count, np.uint8)
     results = [np.empty(_at_least_0(shape(*sizes)), dtype) for dtype, shape in RESULTS]
     pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*values, *results, work)]
-    status = _function("")(ctypes.c_void_p(state.memory.ctypes.data), *given, *pointers)
+    status = _function("")(ctypes.c_void_p(state.memory.ctypes.data), *extents, *pointers)
     if status:
         raise ValueError(_text(status, work))
     return results[0] if len(results) == 1 else tuple(results)

@@ -311,8 +311,8 @@ def _run_call(
 ) -> list[str]:
     """The lines that run a call: on this thread, or on several."""
     if threads == 1:
-        given = ", ".join(["&state", *sizes, *pointers])
-        return [f"  int64_t status = {name}({given});"]
+        arguments = ", ".join(["&state", *sizes, *pointers])
+        return [f"  int64_t status = {name}({arguments});"]
     team = f"team{number}"
     return [
         f"  pthread_t others[{threads}];",

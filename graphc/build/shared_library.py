@@ -118,7 +118,7 @@ def python_module(
     ]  # fmt: skip
     text = inspect.getsource(ctypes_module)
     body = text[text.index("from __future__") :]
-    head = f'"""{name}, built by graphc {VERSION}: `State()` and `{name}(state, …)`."""\n\n'
+    head = f'"""{name}, built by graphc {VERSION}: `ModelState()` and `{name}(state, …)`."""\n\n'
     content = "\n".join(tables)
     whole = _TABLES.sub(lambda _: content, body)
     return f"{head}{whole}\n\n{name} = run\n"

@@ -19,7 +19,7 @@ VERSION = 1
 """Of the interface: raised where functions, statuses or the struct get another meaning."""
 FIELD_ALIGNMENT = 64
 _OF_PYTHON = ("memory", "copy", "to_bytes")
-"""What ctypes_module's State has beside fields."""
+"""What ctypes_module's ModelState has beside fields."""
 HEAD_BYTES = 16
 """At the beginning of the struct: version and digest of the layout, each a uint64_t."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import frontend as torch
 import frontend.nn.functional as F
@@ -108,6 +109,14 @@ MODELS: dict[str, Callable[[], tuple[Any, Drawn]]] = {
     "mlp": mlp, "lenet": lenet, "lstm": lstm, "gpt": gpt, "inference": inference,
     "dropout": dropout,
 }  # fmt: skip
+
+
+def cases(*names: str) -> list[Any]:
+    """Models as parameters: what compiles for long is slow."""
+    return [
+        name if name in ("mlp", "inference") else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+    ]
 
 
 def compiled(name: str) -> tuple[Any, Drawn]:

@@ -30,12 +30,12 @@ import numpy as np
 import built
 
 calls = np.load(sys.argv[1])
-state = built.State()
+state = built.ModelState()
 results = []
 for number in range(int(sys.argv[2])):
     arrays = [calls[f"{number}_{i}"] for i in range(2)]
     results.append(built.built(state, *arrays))
-again = built.State(state.to_bytes())
+again = built.ModelState(state.to_bytes())
 assert (again.memory == state.memory).all()
 copy = state.copy()
 assert (built.built(copy, *arrays) == built.built(state, *arrays)).all()
@@ -142,6 +142,6 @@ def test_without_a_linker_it_is_said_what_is_missing(
 
 def test_names_that_a_module_cannot_have(tmp_path: Path) -> None:
     function = torch.compile(lambda x: x + 1, threads=1)
-    for name in ("json", "numpy", "State", "run"):
+    for name in ("json", "numpy", "ModelState", "run"):
         with pytest.raises(ArgumentError, match="a Python module cannot be called"):
             function.build(tmp_path, torch.ones(2), kind="shared", name=name)

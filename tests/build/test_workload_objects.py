@@ -25,6 +25,7 @@ finally:
     sys.path.remove(str(BENCHMARKS))
 
 NAMES = [workload.name for workload in workloads.WORKLOADS]
+FAST = [name for name in NAMES if not workloads.BY_NAME[name].has_model]
 SIZES = (2, 5, 1, 9, 16, 3, 4)
 
 
@@ -45,9 +46,9 @@ def of_batch(name: str) -> tuple[Any, list[Any]]:
     return frontend.compile(function, threads=1, dynamic=dynamic), list(prepared.batch)
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("target", ["host", "x86-64-v2"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("target", ["host", pytest.param("x86-64-v2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow)
+                                  for n in NAMES])  # fmt: skip
 def test_calls_have_the_bits_of_the_compiled_function(name: str, target: str) -> None:
     function, batch = of_batch(name)
     arrays = [np.array(tensor.numpy()) for tensor in batch]
