@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ORDER = "__main__ debug runtime codegen schedule passes autodiff ops ir errors,config,system,latest"
+BASE = "errors,config,system,latest,references"
+ORDER = f"__main__ debug runtime codegen schedule passes autodiff ops ir {BASE}"
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}
 BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")

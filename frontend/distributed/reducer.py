@@ -11,7 +11,6 @@ begun to be reduced while others are awaited; all ranks begin them in the same o
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from frontend.tensors.tensor import Tensor, make
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
+from graphc.references import other_references
 
 FIRST_BUCKET = 1 << 20
 """Bytes of the first bucket: it is small, so that it is begun soon."""
@@ -65,7 +65,7 @@ class Bucket:
             p._grad is not None and getattr(p._grad._value, "base", None) is self.flat
             for p in self.parameters
         )
-        if sys.getrefcount(self.flat) - lying > 2:
+        if other_references(self.__dict__, "flat") > lying:
             self.flat = np.empty_like(self.flat)
         self.waiting = {id(p) for p in self.parameters}
         self.work = None

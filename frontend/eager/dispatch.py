@@ -157,19 +157,10 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
     is left to `apply`: for errors, operands without an array, ops that are watched."""
     if STATE.watched:
         return None
-    first = operands[0]
     arrays = [x._value for x in operands]
     for array in arrays:
         if array.__class__ is not _Array:
             return None
-    recorded = False
-    if STATE.grad_enabled:
-        for x in operands:
-            if x._view is not None:
-                x._view.bring_history(x)
-            recorded |= x._requires_grad
-    if recorded and not first.tensor_type.dtype.is_computed:
-        return None  # complex numbers have rules of their own
     fits = _FITS.get(op)
     try:
         value = np.stack(arrays, **attributes) if op is stack else op.view(*arrays, **attributes)
@@ -177,19 +168,58 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
             value = np.asarray(value)
         if fits is None:
             attributes = op.canonical(attributes)
-            types = tuple([x.tensor_type for x in operands])
-            (type,) = op.infer(types, attributes)
-        elif fits(first.tensor_type.shape, value.shape, **attributes):
-            type = TensorType(first.tensor_type.dtype, value.shape)
-        else:
+            op.infer(tuple([x.tensor_type for x in operands]), attributes)
+        elif not fits(operands[0].tensor_type.shape, value.shape, **attributes):
             return None
     except (GraphError, TypeError, ValueError):
         return None
-    result = make(value, type)
-    if op in VIEWS:
-        _share(result, op, first, attributes)
+    return view_plainly(op, attributes, operands[0], value) if op in VIEWS else joined_plainly(
+        op, attributes, operands, value
+    )  # fmt: skip
+
+
+def joined_plainly(
+    op: Any, attributes: dict[str, Any], operands: tuple[Tensor, ...], value: Any
+) -> Tensor | None:
+    """`value`, which NumPy made of the arrays of tensors of one dtype as `op` is defined, as a
+    tensor; recorded. None where that is left to `apply`. Nothing is watched."""
+    dtype = operands[0].tensor_type.dtype
+    recorded = False
+    if STATE.grad_enabled:
+        for x in operands:
+            if x._view is not None:
+                x._view.bring_history(x)
+            recorded |= x._requires_grad
+    if recorded and not dtype.is_computed:
+        return None  # complex numbers have rules of their own
+    result = make(value, TensorType(dtype, value.shape))
     if recorded:
         record_moved(op, attributes, operands, result)
+    return result
+
+
+def view_plainly(op: Any, attributes: dict[str, Any], x: Tensor, value: Any) -> Tensor | None:
+    """`value`, which NumPy made of the array of `x` as `op` is defined, as a tensor: a view where
+    it shares memory, recorded. None where that is left to `apply`. Nothing is watched."""
+    type = x.tensor_type
+    result = _new(Tensor)
+    result._value = value
+    result.tensor_type = TensorType(type.dtype, value.shape)
+    tracked = recorded = False
+    if STATE.grad_enabled:
+        if x._view is not None:
+            x._view.bring_history(x)
+        tracked, recorded = True, x._requires_grad
+        if recorded and not type.dtype.is_computed:
+            return None  # as above
+    base, array = value.base, x._value
+    if base is not None and (base is array or base is array.base):
+        result._counter = counter = x._counter
+        result._view = View(x, op, attributes, counter[0], tracked)
+    else:
+        result._counter = [0]
+    if recorded:
+        record_moved(op, attributes, (x,), result)
     return result
 
 

@@ -28,6 +28,8 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.movement import broadcast
 
 _KINDS = (DType.f32, DType.f64)
+_VARIANTS: dict[Any, Variant] = {}
+_RUNS: Bounded[Any, tuple[Callable[[list[Any]], Any], int]] = Bounded(1024)
 
 
 class Fused:
@@ -36,8 +38,6 @@ class Fused:
 
     def __init__(self, formula: Callable[..., tuple[Any, ...]]):
         self._formula = formula
-        self._variants: dict[Any, Variant] = {}
-        self._runs: Bounded[Any, Any] = Bounded(1024)
 
     def __call__(self, tensors: tuple[Tensor, ...], numbers: tuple[Any, ...], **flags: Any) -> None:
         """Change the first tensors. Raises as in-place ops on them do, with none changed."""
@@ -73,6 +73,10 @@ class Fused:
     def _by_ops(
         self, tensors: tuple[Tensor, ...], numbers: tuple[Any, ...], flags: dict[str, Any]
     ) -> None:
+        first = tensors[0].tensor_type
+        if not first.shape:  # numbers that are 0-d tensors would not yield to another one
+            same = lambda n: casted(n, first.dtype) if isinstance(n, Tensor) else n  # noqa: E731
+            numbers = tuple(map(same, numbers))
         for x, new in zip(tensors, self._formula(*tensors, *numbers, **flags)):
             x._assign(casted(new, x.dtype))
 
@@ -80,15 +84,15 @@ class Fused:
         self, type: TensorType, values: int, numbers: int, flags: dict[str, Any]
     ) -> tuple[Callable[[list[Any]], Any], int]:
         """What runs the kernel for this many elements, and how many tensors it changes."""
-        key = (type.dtype, numbers, *flags.items())
-        known = self._runs.get((type.numel, key))
+        key = (self._formula, type.dtype, numbers, *flags.items())
+        known = _RUNS.get((type.numel, key))
         if known is None:
-            variant = self._variants.get(key)
+            variant = _VARIANTS.get(key)
             if variant is None:
                 graph = self._graph(type.dtype, values, numbers, flags)
-                variant = self._variants[key] = Variant(graph)
+                variant = _VARIANTS[key] = Variant(graph)
             run = variant.at({"n0": type.numel}).run
-            known = self._runs[type.numel, key] = (run, len(variant.graph.outputs))
+            known = _RUNS[type.numel, key] = (run, len(variant.graph.outputs))
         return known
 
     def _graph(self, kind: DType, values: int, numbers: int, flags: dict[str, Any]) -> Any:
@@ -96,8 +100,8 @@ class Fused:
         builder = GraphBuilder(self._formula.__name__.lstrip("_"))
         with builder.at(None):
             held = [builder.input(f"x{i}", TensorType(kind, size)) for i in range(values)]
-            given = [builder.input(f"number{i}", TensorType(kind, ())) for i in range(numbers)]
-            spread = [broadcast(number, shape=size) for number in given]
+            scalars = [builder.input(f"number{i}", TensorType(kind, ())) for i in range(numbers)]
+            spread = [broadcast(number, shape=size) for number in scalars]
             results = self._formula(*held, *spread, **flags)
             return builder.finish(*results, aliases=[(i, i) for i in range(len(results))])
 

@@ -104,7 +104,7 @@ def naming(function: Any, label: str | None, along: str | None) -> Any:
         if isinstance(result, tuple | list):
             for part in result:
                 _name(part, along, arguments)
-        elif label is not None:
+        elif label is not None and getattr(result, "_edge", None) is not None:
             _name(result, _OF_TENSORS.get((label, _tensors(arguments)), label), arguments)
         return result
 

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, apply_binary, filled, filled_like
+from frontend.eager.dispatch import CONTEXT, apply_binary, filled, filled_like, view_plainly
 from frontend.tensors.bounded import Bounded
 from frontend.tensors.dtypes import CATEGORY, as_dtype, complex_of, promote_types
 from frontend.tensors.sizes import shown
@@ -81,6 +81,16 @@ def expanded(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`tensor` broadcast to `shape`, by an explicit op where it differs."""
     if tensor.tensor_type.shape == shape:
         return tensor
+    array = tensor._value
+    if array.__class__ is np.ndarray and not STATE.watched:
+        try:
+            value = broadcast.view(array, shape=shape)
+        except (TypeError, ValueError):  # `apply` says what does not fit
+            value = None
+        if value is not None and value.shape == shape:
+            result = view_plainly(broadcast, {"shape": shape}, tensor, value)
+            if result is not None:
+                return result
     return CONTEXT.apply(broadcast, (tensor,), {"shape": shape})[0]
 
 
@@ -124,6 +134,8 @@ _COMMON: Bounded[Any, tuple[DType, tuple[int, ...]]] = Bounded(4096)
 """By the types of two tensors, the dtype and the shape of what is computed of both."""
 _WIDE = (e.mul, e.div)
 """What scales a half type by a number in float32: the number is not rounded first."""
+_YIELDING: tuple[tuple[type, ...], ...] = ((bool,), (int, bool), (int, float, bool), ())
+"""By the category of a tensor, the numbers that take its dtype. (For complex ones see `apply`.)"""
 
 
 def binary(op: Any, left: Any, right: Any) -> Tensor:
@@ -134,13 +146,13 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         if isinstance(right, Tensor):
             if kind is right.tensor_type:
                 return apply_binary(op, left, right)
-        elif kind.dtype.is_float and right.__class__ in (int, float, bool):
+        elif right.__class__ in _YIELDING[CATEGORY[kind.dtype]]:
             if kind.dtype.is_storage and op in _WIDE:
                 return casted(binary(op, casted(left, kind.dtype.computes_as), right), kind.dtype)
             return apply_binary(op, left, filled_like(right, kind))
     elif isinstance(right, Tensor):
         kind = right.tensor_type
-        if kind.dtype.is_float and left.__class__ in (int, float, bool):
+        if left.__class__ in _YIELDING[CATEGORY[kind.dtype]]:
             if kind.dtype.is_storage and op is e.mul:
                 return casted(binary(op, left, casted(right, kind.dtype.computes_as)), kind.dtype)
             return apply_binary(op, filled_like(left, kind), right)

@@ -242,7 +242,7 @@ def full(
 
 
 def _sequence(name: str, size: Any) -> tuple[int, ...]:
-    if not isinstance(size, Sequence | np.ndarray):
+    if size.__class__ is not tuple and not isinstance(size, Sequence | np.ndarray):
         raise TypeError(
             f"{name}(): argument 'size' (position 1) must be tuple of ints, not "
             f"{type(size).__name__}"

@@ -17,7 +17,9 @@ from graphc.ir.types import DType
 def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
     """A shape given as numbers, or as one sequence. Raises TypeError for what is no number,
     RuntimeError for negative ones."""
-    if len(sizes) == 1 and isinstance(sizes[0], Sequence | Tensor | np.ndarray):
+    if len(sizes) == 1 and sizes[0].__class__ is tuple:
+        sizes = sizes[0]
+    elif len(sizes) == 1 and isinstance(sizes[0], Sequence | Tensor | np.ndarray):
         single = isinstance(sizes[0], Tensor | np.ndarray) and not sizes[0].ndim
         sizes = sizes if single or isinstance(sizes[0], str) else tuple(sizes[0])
     if all([type(size) is int and size >= 0 for size in sizes]):

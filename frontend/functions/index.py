@@ -6,6 +6,7 @@ scatter into that view's elements. Where positions repeat, the last value in row
 
 from __future__ import annotations
 
+import math
 from types import EllipsisType, NoneType
 from typing import Any
 
@@ -43,6 +44,10 @@ def getitem(self: Tensor, index: Any) -> Tensor:
             return shown
     elif kind is Tensor and not STATE.watched:
         picked = _picked_plainly(self, index)
+        if picked is not None:
+            return picked
+    if kind is tuple and not STATE.watched:
+        picked = _picked_by_several(self, index)
         if picked is not None:
             return picked
     part = IndexPart(self._sizes, index)
@@ -193,14 +198,49 @@ def _picked_plainly(x: Tensor, index: Tensor) -> Tensor | None:
         index = from_data(np.flatnonzero(picks), copy=False)
         if picks.ndim > 1:
             x = s.reshape(x, picks.size, *shape[picks.ndim :])
-    elif shape and kind in (DType.i64, DType.i32):
-        index = wrapped(index, shape[0], 0)
-    else:
+    elif not shape or kind not in _POSITIONS:
         return None
     if x.requires_grad and STATE.grad_enabled:
+        if kind is not DType.bool:
+            index = wrapped(index, shape[0], 0)
         return CONTEXT.apply(indexing.take, (x, index), {"axis": 0})[0]
-    value = np.take(x._value, index._value, 0)
+    try:
+        value = np.take(x._value, index._value, 0)
+    except IndexError:
+        return None
     return make(value, TensorType(x.tensor_type.dtype, value.shape))
+
+
+_POSITIONS = (DType.i64, DType.i32)
+
+
+def _picked_by_several(x: Tensor, index: tuple[Any, ...]) -> Tensor | None:
+    """What tensors of positions, each along one dimension from the first on, pick together in eager
+    mode; None for other indices, and where PyTorch has an error."""
+    array, shape = x._value, x.tensor_type.shape
+    if array.__class__ is not np.ndarray or len(index) > len(shape):
+        return None
+    picks = []
+    for item in index:
+        if item.__class__ is not Tensor or item.tensor_type.dtype not in _POSITIONS:
+            return None
+        if item._value.__class__ is not np.ndarray or not item._value.ndim:
+            return None
+        picks.append(item._value)
+    try:
+        if not (x.requires_grad and STATE.grad_enabled):
+            value = np.ascontiguousarray(array[tuple(picks)])
+            return make(value, TensorType(x.tensor_type.dtype, value.shape))
+        # One position in the dimensions together: that is what the gradient goes along.
+        lead, rest = shape[: len(picks)], shape[len(picks) :]
+        position = np.ravel_multi_index(
+            [np.where(at < 0, at + size, at) for at, size in zip(picks, lead)], lead
+        )
+    except (IndexError, ValueError):
+        return None
+    flat = s.reshape(x, math.prod(lead), *rest)
+    at = from_data(np.asarray(position, np.int64), copy=False)
+    return CONTEXT.apply(indexing.take, (flat, at), {"axis": 0})[0]
 
 
 def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:
@@ -215,6 +255,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`, in place. `value` is a number, or a tensor that broadcasts to what the
     index selects; where positions repeat, the last value in row-major order stays. Raises
     IndexError, RuntimeError where `value` does not fit, TypeError where it is neither."""
+    if index.__class__ in _BASIC_KINDS and not STATE.watched and _set_plainly(self, index, value):
+        return
     value = value if isinstance(value, Tensor) else _number(self, value)
     if index is False:
         return  # names no element
@@ -373,6 +415,50 @@ def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> T
 
 
 # -- writing where nothing is recorded -----------------------------------------------------------
+
+
+def _set_plainly(self: Tensor, index: Any, value: Any) -> bool:
+    """Write by numbers, slices, None and `...` as NumPy does, a number or a tensor of the dtype,
+    where nothing is recorded. False: nothing is written."""
+    target, kind = self._value, self.tensor_type.dtype
+    if target.__class__ is not np.ndarray or not target.flags.writeable or self._frozen is not None:
+        return False
+    recorded = self._requires_grad
+    if isinstance(value, Tensor):
+        if value.tensor_type.dtype is not kind or value._value.__class__ is not np.ndarray:
+            return False
+        if value._view is not None:
+            value._view.bring_history(value)
+        recorded |= value._requires_grad
+        new: Any = value._value
+    elif _is_taken_as_it_is(value, kind):
+        new = value
+    else:
+        return False
+    if STATE.grad_enabled and (recorded or self._view is not None):
+        return False
+    index = index if index.__class__ is tuple else (index,)
+    if not all(map(_is_basic, index)):
+        return False
+    written = True
+    try:
+        part = target[index if Ellipsis in index else (*index, ...)]
+        part[...] = new
+    except (IndexError, ValueError):
+        written = False
+    finally:  # an interrupt that comes behind the write finds it counted
+        if written:
+            count_write(self._counter)
+    return written
+
+
+def _is_taken_as_it_is(number: Any, dtype: DType) -> bool:
+    """Whether NumPy rounds a number to a dtype as it is meant, and has nothing to warn of."""
+    if dtype.is_storage or dtype.is_complex or dtype is DType.bool:
+        return False
+    if dtype.is_float:
+        return number.__class__ in (int, float) and -1e30 < number < 1e30
+    return number.__class__ is int and -(2**31) <= number < 2**31
 
 
 def _is_plain(self: Tensor, value: Tensor) -> bool:

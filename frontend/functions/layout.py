@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT, view_plainly
 from frontend.eager.promotion import common_shape
 from frontend.eager.reinterpreting import viewed_as
 from frontend.eager.uncompiled import conj
@@ -28,7 +28,27 @@ from graphc.ops import movement as m
 
 def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`x` under a shape of as many elements."""
+    array = x._value
+    if array.__class__ is np.ndarray and not STATE.watched:
+        try:
+            value = array.reshape(shape)
+        except ValueError:  # `apply` says what does not fit
+            value = None
+        if value is not None:
+            result = view_plainly(m.reshape, {"shape": shape}, x, value)
+            if result is not None:
+                return result
     return CONTEXT.apply(m.reshape, (x,), {"shape": shape})[0]
+
+
+def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """`x` with its dimensions in the order `axes`."""
+    array = x._value
+    if array.__class__ is np.ndarray and not STATE.watched:
+        result = view_plainly(m.transpose, {"permutation": axes}, x, array.transpose(axes))
+        if result is not None:
+            return result
+    return CONTEXT.apply(m.transpose, (x,), {"permutation": axes})[0]
 
 
 def listed(items: tuple[Any, ...], keyword: Any) -> list[int]:
@@ -48,7 +68,33 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in row-major order under another shape; one size may be -1."""
     if not isinstance(input, Tensor):
         need_tensors("reshape", input=input)
+    if shape is None and not STATE.watched:
+        plain = _reshaped_plainly(input, sizes)
+        if plain is not None:
+            return plain
     return reshaped(input, _resolved(input, listed(sizes, shape)))
+
+
+def _reshaped_plainly(x: Tensor, sizes: tuple[Any, ...]) -> Tensor | None:
+    """What NumPy makes of sizes that it takes as PyTorch does; None of others."""
+    array = x._value
+    if array.__class__ is not np.ndarray or not array.size:
+        return None
+    if len(sizes) == 1 and sizes[0].__class__ is not int:
+        sizes = sizes[0]
+        if sizes.__class__ not in _SEQUENCES:
+            return None
+    for size in sizes:
+        if size.__class__ is not int or size < -1:
+            return None
+    try:
+        value = array.reshape(sizes)
+    except ValueError:
+        return None
+    return view_plainly(m.reshape, {"shape": value.shape}, x, value)
+
+
+_SEQUENCES = (tuple, list, Size)
 
 
 def _resolved(x: Tensor, sizes: list[int]) -> tuple[int, ...]:
@@ -92,7 +138,7 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     if len(sizes) == 1 and isinstance(sizes[0], DType):
         same = sizes[0] is self.dtype
         return reshape(self, self.shape) if same else viewed_as(self, sizes[0])
-    result = reshape(self, *sizes, shape=size)
+    result = reshape(self, *sizes) if size is None else reshape(self, *sizes, shape=size)
     is_view = result._view is not None or result is self
     if STATE.mode is not None and result is not self:
         is_view = STATE.mode.view(result, self)
@@ -219,7 +265,7 @@ def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     axes = tuple(dimension(dim, input.dim()) for dim in wanted)
     if len(set(axes)) != len(axes):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    return CONTEXT.apply(m.transpose, (input,), {"permutation": axes})[0]
+    return transposed(input, axes)
 
 
 @public(method=True, node="Transpose")
@@ -230,7 +276,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     order = list(range(rank))
     if rank:
         order[first], order[second] = order[second], order[first]
-    return CONTEXT.apply(m.transpose, (input,), {"permutation": tuple(order)})[0]
+    return transposed(input, tuple(order))
 
 
 @public(method=True, node="Transpose")
@@ -247,7 +293,7 @@ def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; fewer dimensions are left as they are."""
     if input.dim() > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.dim()}D")
-    return transpose(input, 0, -1)
+    return transposed(input, tuple(range(input.dim()))[::-1])
 
 
 def swapped(input: Tensor, name: str) -> Tensor:
@@ -415,4 +461,12 @@ def sliced(input: Tensor, axis: int, start: int, size: int, step: int) -> Tensor
     starts, sizes, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], sizes[axis], steps[axis] = start if size else 0, size, step
     attributes = {"start": tuple(starts), "size": tuple(sizes), "step": tuple(steps)}
+    array = input._value
+    if array.__class__ is np.ndarray and not STATE.watched and step > 0 <= start:
+        part = slice(start, start + size * step, step) if size else slice(0)
+        value = array[(slice(None),) * axis + (part,)]
+        if value.shape[axis] == size:
+            result = view_plainly(m.slice_, attributes, input, value)
+            if result is not None:
+                return result
     return CONTEXT.apply(m.slice_, (input,), attributes)[0]

@@ -20,10 +20,10 @@ from frontend.tensors.host_data import overflow
 from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import SymInt, is_open
 from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
+from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.conversion import convert
 from graphc.ops.generate import iota
 
@@ -63,6 +63,12 @@ def arange(
     give int64, floats the default dtype. Raises RuntimeError where step is 0 or leads away from
     `end`."""
     check_options(device, layout, pin_memory)
+    if STATE.mode is None and dtype is out is device is None and not requires_grad:
+        # What loops ask for most: as many whole numbers.
+        if len(bounds) == 1 and bounds[0].__class__ is int and 0 <= bounds[0] < 2**40:
+            if start is end is step is _MISSING:
+                numbers = np.arange(bounds[0], dtype=np.int64)
+                return make(numbers, TensorType(DType.i64, numbers.shape))
     names = ("end",) if len(bounds) == 1 and end is _MISSING else ("start", "end", "step")
     arguments = {"start": start, "end": end, "step": step}
     if len(bounds) > 3 or any(arguments[name] is not _MISSING for name in names[: len(bounds)]):

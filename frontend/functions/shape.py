@@ -6,12 +6,14 @@ too."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from frontend.eager.autocasting import widest_precision
-from frontend.eager.dispatch import CONTEXT
+from frontend.eager.dispatch import CONTEXT, joined_plainly
 from frontend.eager.promotion import casted, result_type
 from frontend.functions.arguments import numpy_names, refuse_overlap, stored
 from frontend.functions.declarations import public
@@ -40,11 +42,12 @@ from frontend.functions.reduce import dimension
 from frontend.functions.repeating import repeat, repeat_interleave, tile
 from frontend.tensors.no_value import deciding
 from frontend.tensors.sizes import slice_ends, whole
-from frontend.tensors.tensor import Tensor
+from frontend.tensors.state import STATE
+from frontend.tensors.tensor import Tensor, make
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.handle import lift
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops import composite
 from graphc.ops import movement as m
 
@@ -75,9 +78,49 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
     return [casted(item, kind) for item in tensors]
 
 
+def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -> Tensor | None:
+    """What NumPy makes of tensors of one dtype that have arrays;
+    None of others, and where PyTorch has an error."""
+    if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
+        return None
+    arrays, dtype = [], None
+    for x in tensors:
+        if not isinstance(x, Tensor) or x._value.__class__ is not np.ndarray:
+            return None
+        if dtype is not x.tensor_type.dtype:
+            if dtype is not None:
+                return None
+            dtype = x.tensor_type.dtype
+        arrays.append(x._value)
+    try:
+        value = join(arrays, dim)
+    except ValueError:
+        return None
+    return joined_plainly(op, {"axis": dim % value.ndim}, tuple(tensors), value)
+
+
+def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
+    """np.stack, which takes several times as long. Raises ValueError where shapes differ."""
+    shape = arrays[0].shape
+    if not -len(shape) - 1 <= dim <= len(shape):
+        raise ValueError
+    axis = dim % (len(shape) + 1)
+    whole = np.empty((*shape[:axis], len(arrays), *shape[axis:]), arrays[0].dtype)
+    parts = whole if not axis else np.moveaxis(whole, axis, 0)
+    for i, array in enumerate(arrays):
+        if array.shape != shape:
+            raise ValueError
+        parts[i] = array
+    return whole
+
+
 @public(numpy_names=True, autocast="promote")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors joined along an existing dimension; empty 1-d tensors are skipped."""
+    if out is None and not STATE.watched:
+        plain = _joined_plainly(m.concat, np.concatenate, tensors, dim)
+        if plain is not None:
+            return plain
     items = _promoted(tensors, "cat")
     kept = [x for x in items if x._sizes != (0,)] or items[:1]
     first = kept[0]._sizes
@@ -116,6 +159,10 @@ concat = concatenate = cat
 @public(numpy_names=True, autocast="promote")
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
+    if out is None and not STATE.watched:
+        plain = _joined_plainly(composite.stack, _stacked, tensors, dim)
+        if plain is not None:
+            return plain
     items = _promoted(tensors, "stack")
     first = items[0]._sizes
     for position, x in enumerate(items):

@@ -9,13 +9,13 @@ another counter where `.data` made a tensor over it that counts for itself.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from typing import Any, Protocol
 
 import numpy as np
 
+from graphc.references import other_references
 from graphc.system import after_fork
 
 Counter = list[Any]
@@ -133,8 +133,7 @@ def adopted_counter(counter: Counter, new: Any) -> Counter:
     if memory_of(counter) is memory:
         return counter
     memory_of(counter).written()
-    # Two references: that of the tensor, and the argument. Nobody else counts by it.
-    if memory.plain and sys.getrefcount(new.__dict__["_counter"]) == 2:
+    if memory.plain and not other_references(new.__dict__, "_counter"):  # nobody else counts by it
         new._counter = memory.observed(new._counter[0])
         memory.plain = False
     return memory.observed(counter[0])

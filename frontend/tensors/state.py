@@ -68,6 +68,8 @@ Caches, which change no result:
 - `eager.kernel_families._FAMILIES`: of kernels of single ops for all sizes
 - `eager.kernel_families._OF_ANY_LAYOUT`: the same, by op
 - `eager.pointwise._VARIANTS`: of kernels of pointwise ops
+- `eager.fused._VARIANTS`: of kernels that change tensors in place
+- `eager.fused._RUNS`: and at their sizes
 - `eager.promotion._COMMON`: of what two types have in common
 - `eager.pointwise._POINTWISE`: of composites that are pointwise
 - `tracing.layouts._PRIMES`: of numbers that stand for open sizes

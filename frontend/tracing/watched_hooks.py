@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from frontend.tracing.captured import Captured, GraphInput
 from frontend.tracing.outside.source import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
+from graphc.references import other_references
 
 if TYPE_CHECKING:
     from frontend.tracing.session import Session
@@ -76,9 +76,9 @@ class _Watched:
             return []
         counts = dict.fromkeys(map(id, objects), 0)
         self._count(counts, box)
-        # The argument of getrefcount is a reference too. No local may be one.
+        # That of the list is counted too. No local may be one.
         return [
-            sys.getrefcount(objects[i]) - 1 - counts[id(objects[i])] for i in range(len(objects))
+            other_references(objects, i) + 1 - counts[id(objects[i])] for i in range(len(objects))
         ]
 
     def _count(self, counts: dict[int, int], box: list[Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from functools import partial
@@ -19,6 +18,7 @@ import numpy as np
 from graphc.errors import DTypeError, ParseError, ShapeError
 from graphc.ir.dims import Dim, Extent, is_symbolic
 from graphc.ir.extent_text import parse_extent
+from graphc.references import other_references
 
 
 class DType(Enum):
@@ -241,8 +241,7 @@ _LIMIT = [_LEAST_LIMIT]
 
 def _forget_unused() -> None:
     for key in list(_INTERNED):
-        # The table holds one reference, the call another.
-        if sys.getrefcount(_INTERNED[key]) <= 2:
+        if not other_references(_INTERNED, key):
             del _INTERNED[key]
     _LIMIT[0] = max(_LEAST_LIMIT, 2 * len(_INTERNED))
 

@@ -44,7 +44,7 @@ def _split_vjp(g: Any, out: Any, x: Any, *, sizes: Shape, axis: int) -> tuple[An
     return (concat(*parts, axis=axis),)
 
 
-class Split(Composite):
+class SplitComposite(Composite):
     """A composite whose parts are views when computed: slices, not an interpreted graph."""
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
@@ -54,7 +54,7 @@ class Split(Composite):
         return tuple([x[(*lead, slice(end - n, end))] for n, end in zip(sizes, ends, strict=True)])
 
 
-split = Split("split", _split, vjp=_split_vjp, samples=lambda m: [
+split = SplitComposite("split", _split, vjp=_split_vjp, samples=lambda m: [
     m(m.normal(5, 3), sizes=(2, 2, 1), axis=0), m(m.normal(3, 8), sizes=(4, 4), axis=1),
     m(m.normal(2, 3, 4), sizes=(3,), axis=1), m(m.normal(3, 0), sizes=(0, 0), axis=1),
     m(m.normal(4), sizes=(1, 0, 3), axis=0), m(m.normal(2, 70), sizes=(3, 67), axis=1),

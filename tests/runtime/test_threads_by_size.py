@@ -68,14 +68,15 @@ def recurrent() -> Graph:
 def branching() -> Graph:
     def branch(name: str, factor: float) -> Graph:
         b = graphc.GraphBuilder(name)
-        x, w = b.input("x", rows(N, 32)), b.input("w", rows(32, 32))
+        x, w = b.input("x", rows(N, 192)), b.input("w", rows(192, 192))
         return b.finish(ops.matmul(ops.matmul(x, w) * factor, w))
 
     def program(flag: Any, x: Any, w: Any) -> Any:
         chosen = cond(flag, x, w, then=branch("then", 2.0), otherwise=branch("otherwise", 3.0))
         return ops.relu(ops.matmul(chosen, w))
 
-    return graph_of(program, TensorType(DType.bool, ()), (N, 32), (32, 32))
+    # Columns for three parts and more, with the vectors of every target.
+    return graph_of(program, TensorType(DType.bool, ()), (N, 192), (192, 192))
 
 
 def looked_up() -> Graph:

@@ -23,9 +23,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         and bias is not None
         and bias.ndim == 1
     ):
-        rows, wide = input.tensor_type, weight.tensor_type
-        kinds = rows.dtype is wide.dtype is bias.tensor_type.dtype
-        if kinds and rows.shape[1] == wide.shape[1] and bias.tensor_type.shape == wide.shape[:1]:
+        x, w, b = input.tensor_type, weight.tensor_type, bias.tensor_type
+        if x.dtype is w.dtype is b.dtype and x.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
             return products.addmm(bias, input, movement.transpose(weight, permutation=(1, 0)))
     if not input.ndim or not weight.ndim:
         raise fail(

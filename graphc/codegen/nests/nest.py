@@ -1,10 +1,10 @@
 """What a nest is: axes, splits, stages, sums, and the statements that put them in order.
 
-    nest = Nest("k", axes, stages, body=(Fill(panel), Loop(columns, (Loop(rows, (tile,)),))), …)
+    nest = Nest("k", axes, stages, parallel, body=(ForEach(columns, (Fill(panel), tile)),))
 
 A nest computes out[p] = Σ_k f(p, k) for each position p of its result axes. Everything in it is
 frozen; it knows neither builder nor kernel. What is special (a register tile, lists of taps, an
-epilogue) stays a leaf: it is given the positions that the loops around it are at (`Place`), and
+epilogue) stays a leaf: it is given the positions that the loops around it are at (`NestPlace`), and
 says what it does with them (`Effect`), which is what the verifier and the runner go by.
 """
 
@@ -130,7 +130,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NestPlace:
     """What a stage or leaf is given: the spans of the loops around it by the names of their splits,
     and by name what was filled before it. `memory`: the scratch of each stage."""
 
@@ -188,10 +188,10 @@ class Stage(Protocol):
     def declare(self, context: Any) -> Any:
         """Its scratch, in the order of the nest's stages."""
 
-    def clear(self, context: Any, place: Place) -> None:
+    def clear(self, context: Any, place: NestPlace) -> None:
         """Writes what sets it to zero."""
 
-    def fill(self, context: Any, place: Place) -> Any:
+    def fill(self, context: Any, place: NestPlace) -> Any:
         """Writes what fills it, and gives what readers read it by."""
 
 
@@ -204,12 +204,12 @@ class Leaf(Protocol):
     @property
     def effect(self) -> Effect: ...
 
-    def write(self, context: Any, place: Place) -> None:
+    def write(self, context: Any, place: NestPlace) -> None:
         """Writes its statements for a place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class ForEach:
     """`body` for each tile of `split`; `within`: for those in the tile that the loop over that
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
     tile. `fused`: a split inside, whose tiles are counted together with those of this one.
@@ -244,7 +244,7 @@ class Compute:
     leaf: Leaf
 
 
-Statement = Loop | Fill | Clear | Compute
+Statement = ForEach | Fill | Clear | Compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class Nest:
 def walk_splits(statements: tuple[Statement, ...]) -> Iterator[Split]:
     """The splits of all loops, each ahead of those inside it."""
     for statement in walk(statements):
-        if isinstance(statement, Loop):
+        if isinstance(statement, ForEach):
             yield statement.split
 
 
@@ -283,5 +283,5 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     """All statements, each ahead of those inside it."""
     for statement in statements:
         yield statement
-        if isinstance(statement, Loop):
+        if isinstance(statement, ForEach):
             yield from walk(statement.body)

@@ -19,9 +19,9 @@ from graphc.codegen.nests.nest import (
     Clear,
     Clipped,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Span,
     Split,
     Statement,
@@ -31,7 +31,7 @@ from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 
-class Context(Protocol):
+class WriterContext(Protocol):
     """What stages and leaves write with; the writer needs no more of it."""
 
     builder: LoopBuilder
@@ -47,22 +47,22 @@ Body = Callable[[Span], None]
 class _At:
     """Where the writer is. `parts`: by the names of splits, the tiles that are to be done."""
 
-    place: Place
+    place: NestPlace
     parts: Mapping[str, Part]
 
 
-def write_nest(nest: Nest, context: Context) -> Kernel:
+def write_nest(nest: Nest, context: WriterContext) -> Kernel:
     """The kernel of a nest."""
     writer = _Writer(nest, context)
     memory = {stage.name: stage.declare(context) for stage in nest.stages}
     builder = context.builder
     parts = {split.name: (builder.begin, builder.end) for split in nest.parallel}
-    writer.block(nest.body, _At(Place({}, {}, memory), parts))
+    writer.block(nest.body, _At(NestPlace({}, {}, memory), parts))
     return builder.finish(nest.parts, nest.note)
 
 
 class _Writer:
-    def __init__(self, nest: Nest, context: Context) -> None:
+    def __init__(self, nest: Nest, context: WriterContext) -> None:
         self.nest = nest
         self.context = context
         self.builder = context.builder
@@ -71,7 +71,7 @@ class _Writer:
 
     def block(self, statements: tuple[Statement, ...], at: _At) -> None:
         for statement in statements:
-            if isinstance(statement, Loop):
+            if isinstance(statement, ForEach):
                 self.loop(statement, at)
             elif isinstance(statement, Fill):
                 stage = statement.stage
@@ -83,7 +83,7 @@ class _Writer:
             else:
                 statement.leaf.write(self.context, at.place)
 
-    def loop(self, loop: Loop, at: _At) -> None:
+    def loop(self, loop: ForEach, at: _At) -> None:
         split = loop.split
 
         def body(span: Span, parts: Mapping[str, Part] = at.parts) -> None:
@@ -137,7 +137,7 @@ class _Writer:
 
     # -- tails -------------------------------------------------------------------------------
 
-    def _whole(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def _whole(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """The whole tiles, those of a part."""
         split, whole = loop.split, loop.split.whole
         begin: Number = 0
@@ -155,7 +155,7 @@ class _Writer:
 
         self.over(split, begin, end, whole, tile)
 
-    def whole_and_last(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def whole_and_last(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """Whole tiles, then what is left, if anything is: with a part, where that ends there."""
         split = loop.split
         if split.whole != 0:
@@ -190,7 +190,7 @@ class _Writer:
             ones = replace(split, variable=f"{split.name}_last")
             self.over(ones, 0, rest, rest, lambda r: body(Span(first + r, first + r, 1)))
 
-    def shifted(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def shifted(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles by the same code: the last one begins in the one before."""
         split, tiles = loop.split, fixed(loop.split.tiles)
 
@@ -204,7 +204,7 @@ class _Writer:
 
         self.over(split, *self.range_of(split, Run(0, 0, tiles, split.size), part), tiles, tile)
 
-    def counted(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def counted(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles by one body. What is left of the tiles that are split may be a tile apart."""
         split, of_split = loop.split, loop.split.of
         extent, rest = split.extent, None
@@ -232,7 +232,7 @@ class _Writer:
         with self.builder.loop(*self.range_of(split, run, part), hint="last"):
             body(last)
 
-    def stepped(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def stepped(self, loop: ForEach, part: Part | None, body: Body) -> None:
         split = loop.split
         with self.builder.loop(0, split.extent, split.size, hint=split.name) as steps:
             behind = self.numbers.add(steps.variable, split.size)
@@ -242,7 +242,7 @@ class _Writer:
             first = of(variable)
             body(Span(first // split.size, first, split.size, bounds=(steps.variable, end)))
 
-    def runs(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def runs(self, loop: ForEach, part: Part | None, body: Body) -> None:
         split = loop.split
         for index, run in enumerate(split.runs):
             if run.count == 1 and part is None and not loop.always:
@@ -256,7 +256,7 @@ class _Writer:
             begin, end = self.range_of(split, run, part)
             self.over(split, begin, end, run.count, tile, str(run.number))
 
-    def peeled(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def peeled(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles but the last, then that: of an empty axis too, with no positions."""
         split, count = loop.split, max(fixed(loop.split.tiles), 1)
 
@@ -273,7 +273,7 @@ class _Writer:
     # -- splits in splits --------------------------------------------------------------------
 
     def _fused(
-        self, loop: Loop, inner: Split, at: _At, body: Callable[[Span, Mapping[str, Part]], None]
+        self, loop: ForEach, inner: Split, at: _At, body: Callable[[Span, Mapping[str, Part]], None]
     ) -> None:  # fmt: skip
         """The tiles of a split and, inside, those of another, counted as one range."""
         b, n, split = self.builder, self.numbers, loop.split
@@ -291,7 +291,7 @@ class _Writer:
             span = Span(of(number), of(number) * split.size, split.size)
             body(span, {**at.parts, inner.name: (begin, end)})
 
-    def in_counted(self, loop: Loop, outer: Span, body: Body) -> None:
+    def in_counted(self, loop: ForEach, outer: Span, body: Body) -> None:
         """The tiles of a block, of which so many are there."""
         split = loop.split
 
@@ -304,7 +304,7 @@ class _Writer:
         assert outer.count is not None
         self.over(split, 0, outer.count, outer.size, tile, str(outer.size))
 
-    def numbered(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def numbered(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles, as in a block of them all."""
         runs = [
             Clipped(index, run.number, run.number + run.count, of(0))
@@ -312,7 +312,7 @@ class _Writer:
         ]
         self._in_runs(loop, runs, body)
 
-    def clipped(self, loop: Loop, part: Part | None, body: Body) -> None:
+    def clipped(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """Blocks of tiles: of numbered ones a loop; of runs a loop for each, or none where all are
         one block."""
         split = loop.split
@@ -346,7 +346,7 @@ class _Writer:
             part = Clipped(index, steps.variable, last, of(first))
             body(Span(of(first), of(first), size, run=index, clipped={tiles.name: (part,)}))
 
-    def _numbered_blocks(self, loop: Loop, body: Body) -> None:
+    def _numbered_blocks(self, loop: ForEach, body: Body) -> None:
         split = loop.split
 
         def tile(number: Expr) -> None:
@@ -368,7 +368,7 @@ class _Writer:
             clipped.append(Clipped(index, begin, end, number * size))
         return clipped
 
-    def by_run(self, loop: Loop, outer: Span, body: Body) -> None:
+    def by_run(self, loop: ForEach, outer: Span, body: Body) -> None:
         """Each run of the block around."""
         tiles = loop.split.of
         assert isinstance(tiles, Split)
@@ -376,14 +376,14 @@ class _Writer:
             number = of(part.run)
             body(Span(number, number, 1, run=part.run, clipped={tiles.name: (part,)}))
 
-    def in_clipped(self, loop: Loop, outer: Span, body: Body) -> None:
+    def in_clipped(self, loop: ForEach, outer: Span, body: Body) -> None:
         """The tiles in the block around; its runs are those of a split whose tiles it has."""
         if loop.split.tail is Tail.BY_RUN:
             self.by_run(loop, outer, body)
         else:
             self._in_runs(loop, outer.clipped[loop.split.name], body)
 
-    def _in_runs(self, loop: Loop, parts: Sequence[Clipped], body: Body) -> None:
+    def _in_runs(self, loop: ForEach, parts: Sequence[Clipped], body: Body) -> None:
         split = loop.split
         for part in parts:
             run = split.numbered[part.run]
@@ -406,7 +406,7 @@ class _Writer:
 
             self.over(split, part.begin, part.end, extent, tile, suffix)
 
-    def in_whole(self, loop: Loop, outer: Span, body: Body) -> None:
+    def in_whole(self, loop: ForEach, outer: Span, body: Body) -> None:
         """Tiles of a tile whose number of positions is known where code is written."""
         split = loop.split
         of_tile = replace(split, of=replace(split.axis, extent=outer.size))
@@ -417,7 +417,7 @@ class _Writer:
         _WAYS[split.tail](self, replace(loop, split=of_tile, within=None), None, tile)
 
 
-_WAYS: dict[Tail, Callable[[_Writer, Loop, Part | None, Body], None]] = {
+_WAYS: dict[Tail, Callable[[_Writer, ForEach, Part | None, Body], None]] = {
     Tail.EXACT: _Writer.whole_and_last, Tail.WHOLE_AND_REST: _Writer.whole_and_last,
     Tail.MASKED: _Writer.whole_and_last, Tail.ONE_BY_ONE: _Writer.whole_and_last,
     Tail.CLAMPED: _Writer.whole_and_last, Tail.SHIFTED: _Writer.shifted,
@@ -426,7 +426,7 @@ _WAYS: dict[Tail, Callable[[_Writer, Loop, Part | None, Body], None]] = {
     Tail.NUMBERED: _Writer.numbered, Tail.CLIPPED: _Writer.clipped,
     Tail.RUNS: _Writer.runs, Tail.PEELED: _Writer.peeled,
 }  # fmt: skip
-_WITHIN: dict[Tail, Callable[[_Writer, Loop, Span, Body], None]] = {
+_WITHIN: dict[Tail, Callable[[_Writer, ForEach, Span, Body], None]] = {
     Tail.COUNTED: _Writer.in_counted, Tail.APART: _Writer.in_counted,
     Tail.CLIPPED: _Writer.in_clipped, Tail.BY_RUN: _Writer.in_clipped,
     Tail.EXACT: _Writer.in_whole, Tail.WHOLE_AND_REST: _Writer.in_whole,

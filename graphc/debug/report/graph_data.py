@@ -1,7 +1,7 @@
 """The graph at each stage of the compiler as columns, which a page opens when it draws them.
 
 in : the passes that were recorded, and the plan's graph with those of its loops and branches
-out: a `Stage` for the graph as it was traced and one for each pass that changed it
+out: a `GraphStage` for the graph as it was traced and one for each pass that changed it
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class GraphStage:
     """A graph after a pass, by its name; that of the graph as it was traced is empty."""
 
     name: str
@@ -55,7 +55,7 @@ class Dictionary:
         }  # fmt: skip
 
 
-def stages(passes: Sequence[PassRecord], last: FlatGraph, texts: Dictionary) -> list[Stage]:
+def stages(passes: Sequence[PassRecord], last: FlatGraph, texts: Dictionary) -> list[GraphStage]:
     """The stages, in order; `last` is the graph of the plan."""
     graphs: list[tuple[str, Graph]] = [("", passes[0].before)] if passes else []
     became: list[Mapping[int, tuple[int, ...]]] = []
@@ -77,7 +77,7 @@ def stages(passes: Sequence[PassRecord], last: FlatGraph, texts: Dictionary) -> 
         if not final:
             columns["gone"] = differences(changes[position].gone)
             columns["became"] = _images(became[position], len(graph.nodes))
-        listed.append(Stage(name, columns))
+        listed.append(GraphStage(name, columns))
     return listed
 
 

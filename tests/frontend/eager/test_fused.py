@@ -97,3 +97,25 @@ def test_steps_of_optimizers(kind: Any, options: dict[str, Any]) -> None:
         held = [value for p in parameters for value in optimizer.state[p].values()]
         results.append([x.detach().numpy().tobytes() for x in (*parameters, *held)])
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("options", [{"amsgrad": True}, {"weight_decay": 0.1}, {}], ids=str)
+def test_a_parameter_without_dimensions_has_one_meaning_eager_and_compiled(
+    options: dict[str, Any],
+) -> None:
+    """Numbers that a compiled step reads are 0-d tensors there, and yield to it all the same."""
+    values = []
+    for compiled in (False, True):
+        p = torch.nn.Parameter(torch.tensor(0.3))
+        optimizer = torch.optim.Adam([p], lr=0.01, **options)
+
+        def step(x: Any, p: Any = p, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (p * x).sin().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        values.append([float(run(torch.tensor([1.0, 2.0]))) for _ in range(4)] + [p.item()])
+    assert values[0] == values[1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from graphc.codegen.nests.nest import (
     Axis,
-    Loop,
+    ForEach,
     Nest,
     Role,
     Split,
@@ -66,7 +66,7 @@ class BatchNest:
         splits = [each(variable.name, variable, Role.BATCH) for variable in loops]
         body = self.body
         for split in reversed(splits):
-            body = (Loop(split, body, always=True),)
+            body = (ForEach(split, body, always=True),)
         axes = dict.fromkeys(each.axis for each in walk_splits((*self.once, *body)))
         nest = Nest(
             self.problem.name, tuple(axes), self.stages, self.parallel, (*self.once, *body),

@@ -21,9 +21,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Span,
     Split,
@@ -116,25 +116,25 @@ class BlockedPlan:
         vectors = (PackedColumns(parts),) if self.packs_columns else ()
         ahead_of_all = bool(self.blocks.rows)
         tile = Compute(BlockedTile(parts, bool(ahead or broadcast), bool(vectors)))
-        columns = Loop(parts.columns, (parts.rows_loop(tile),), within=parts.runs)
+        columns = ForEach(parts.columns, (parts.rows_loop(tile),), within=parts.runs)
         pack = tuple(map(Fill, vectors)) if not ahead_of_all else ()
-        each_run = Loop(parts.runs, (*pack, columns), within=parts.column_blocks)
+        each_run = ForEach(parts.runs, (*pack, columns), within=parts.column_blocks)
         of_k = tuple(map(Fill, broadcast)) if parts.one_block else ()
-        k_blocks: tuple[Statement, ...] = (Loop(k, (*of_k, each_run)),)
+        k_blocks: tuple[Statement, ...] = (ForEach(k, (*of_k, each_run)),)
         if depth > 2 * K_BLOCK:
             # Where each K block but the last is the first, it needs no zeros to add to.
             clear = parts.rows_loop(Compute(BlockedClear(parts)))
-            k_blocks = (Loop(parts.columns, (clear,), within=parts.column_blocks), *k_blocks)
-        against: tuple[Statement, ...] = (Loop(parts.column_blocks, k_blocks),)
+            k_blocks = (ForEach(parts.columns, (clear,), within=parts.column_blocks), *k_blocks)
+        against: tuple[Statement, ...] = (ForEach(parts.column_blocks, k_blocks),)
         if not parts.one_block:
             against = (*map(Fill, broadcast), *against)
         if ahead_of_all:
             clips = (parts.rows, parts.groups_of_rows) if broadcast else (parts.rows,)
-            against = (Loop(parts.row_blocks, against, clips=clips),)
+            against = (ForEach(parts.row_blocks, against, clips=clips),)
         if ahead_of_all and vectors:
             all_columns = replace(parts.column_blocks, name="all_columns", size=parts.count)
-            packed = Loop(parts.runs, (Compute(PackColumns(vectors[0])),), within=all_columns)
-            against = (Loop(all_columns, (packed,)), Fill(vectors[0]), *against)
+            packed = ForEach(parts.runs, (Compute(PackColumns(vectors[0])),), within=all_columns)
+            against = (ForEach(all_columns, (packed,)), Fill(vectors[0]), *against)
         return BatchNest(
             problem, (*ahead, *(() if sums is None else (sums,)), *vectors, *broadcast), against,
             self.reason, once=tuple(map(Fill, ahead)),
@@ -193,8 +193,8 @@ class BlockedParts:
         """Tiles of rows that meet columns together."""
         return self.plan.blocks.rows or fixed(self.rows.tiles)
 
-    def rows_loop(self, leaf: Compute) -> Loop:
-        return Loop(self.rows, (leaf,), self.row_blocks if self.plan.blocks.rows else None)
+    def rows_loop(self, leaf: Compute) -> ForEach:
+        return ForEach(self.rows, (leaf,), self.row_blocks if self.plan.blocks.rows else None)
 
     @property
     def packs_rows(self) -> bool:
@@ -262,10 +262,10 @@ class PackedRows:
         panel = Panel(emit.copier, emit.view, self.name, size, packing.width)
         return BroadcastPacker(emit, packing, panel)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> BroadcastOperand:
+    def fill(self, emit: Emitter, place: NestPlace) -> BroadcastOperand:
         packer: BroadcastPacker = place.memory[self.name]
         if self.parts.one_block:
             filled, k = packer.panel.filled_here(), place["k"]
@@ -279,7 +279,7 @@ class PackedRows:
         return packer.reader(packer.panel.filled_here())
 
     def _pack(
-        self, emit: Emitter, packer: BroadcastPacker, place: Place, at: Expr, begin: Expr,
+        self, emit: Emitter, packer: BroadcastPacker, place: NestPlace, at: Expr, begin: Expr,
         count: int,
     ) -> None:  # fmt: skip
         """`count` elements of k from `begin` on, behind row `at` of the copy."""
@@ -330,17 +330,17 @@ class PackedColumns:
     def _ahead(self) -> bool:
         return bool(self.parts.plan.blocks.rows)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> FilledPanel:
+    def fill(self, emit: Emitter, place: NestPlace) -> FilledPanel:
         panel: Panel = place.memory[self.name]
         if self._ahead:  # `PackColumns` has
             return panel.filled_here()
         k = place["k"]
         return self.pack(emit, place, k.first, k.size)
 
-    def pack(self, emit: Emitter, place: Place, begin: Expr, depth: int) -> FilledPanel:
+    def pack(self, emit: Emitter, place: NestPlace, begin: Expr, depth: int) -> FilledPanel:
         """A block of columns, for k from `begin` on."""
         panel: Panel = place.memory[self.name]
         problem, lanes, columns = emit.problem, emit.lanes, self.parts.plan.columns
@@ -380,7 +380,7 @@ class PackColumns:
     def effect(self) -> Effect:
         return Effect(covers=("columns", "k"), tails=OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN})
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         self.stage.pack(emit, place, of(0), emit.problem.depth)
 
 
@@ -398,12 +398,12 @@ class BlockedClear:
     def effect(self) -> Effect:
         return Effect(clears="sums", tails=BLOCKED)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, tile, at = place["rows"], self.parts.plan.tile, self._at(place)
         vectors, lanes = rows.size * tile.vectors, emit.lanes
         emit.clear(place.memory["sums"], vectors, lambda i: at + i * lanes)
 
-    def _at(self, place: Place) -> Expr:
+    def _at(self, place: NestPlace) -> Expr:
         return self.parts.sum_at(place["rows"], place["columns"])
 
 
@@ -430,7 +430,7 @@ class BlockedTile:
         adds = "sums" if self.parts.sums is not None else None
         return Effect(reads=reads, adds=adds, stores=True, last="k", tails=BLOCKED)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         parts, plan, k = self.parts, self.parts.plan, place["k"]
         rows, columns = place["rows"], place["columns"]
         assert rows.inside is not None and columns.inside is not None
@@ -458,7 +458,7 @@ class BlockedTile:
         self._keep(emit, place, at, lane, list(loop.results))
 
     def _keep(
-        self, emit: Emitter, place: Place, at: OutputTile, lane: Expr, sums: list[LoopValue]
+        self, emit: Emitter, place: NestPlace, at: OutputTile, lane: Expr, sums: list[LoopValue]
     ) -> None:
         """Sums of a K block, or results."""
         k, memory = place["k"], place.memory.get("sums")

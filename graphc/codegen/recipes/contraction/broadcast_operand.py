@@ -15,7 +15,7 @@ from typing import Protocol
 
 from graphc.codegen.evaluate.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.nests.nest import Place
+from graphc.codegen.nests.nest import NestPlace
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel, Tiles
@@ -207,10 +207,10 @@ class PackedAhead:
         batch = tuple(of(variable) for variable in self.used), extents
         return BroadcastPacker(emit, self.packing, panel, batch, self.overlaps)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> PackedBroadcast:
+    def fill(self, emit: Emitter, place: NestPlace) -> PackedBroadcast:
         packer: BroadcastPacker = place.memory[self.name]
 
         def copy() -> None:
@@ -237,7 +237,7 @@ def packed_ahead(
     return (PackedAhead(problem, packing, tuple(used), by_k_block, overlaps),)
 
 
-def broadcast_of(emit: Emitter, place: Place) -> BroadcastOperand:
+def broadcast_of(emit: Emitter, place: NestPlace) -> BroadcastOperand:
     """What reads the operand at a place: its stage, or else it is read where it lies."""
     reader: BroadcastOperand = place.filled.get("broadcast") or BroadcastInPlace(emit)
     return reader

@@ -21,9 +21,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
     Statement,
@@ -128,12 +128,12 @@ class DepthwiseWgradPlan:
         results = ChannelResults(problem, sums, count, self.lanes, self.recomputed)
         body: tuple[Statement, ...] = (
             Fill(channel), *((Compute(ChannelClear(sums)),) if problem.has_sizes else ()),
-            Loop(groups, (Fill(halos), Compute(leaf))), Fill(sums), Compute(results),
+            ForEach(groups, (Fill(halos), Compute(leaf))), Fill(sums), Compute(results),
         )  # fmt: skip
         for split in reversed(outer):
-            body = (Loop(split, body, always=True),)
+            body = (ForEach(split, body, always=True),)
         return BatchNest(
-            problem, (halos, sums, channel), (Loop(channels, body),), self.reason,
+            problem, (halos, sums, channel), (ForEach(channels, body),), self.reason,
             once=(Clear(halos),), parallel=(channels,),
         ).nest(())  # fmt: skip
 
@@ -177,10 +177,10 @@ class Channel:
     def declare(self, emit: Emitter) -> None:
         return None
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> None:
+    def fill(self, emit: Emitter, place: NestPlace) -> None:
         first = emit.addresses.scalar(place["channels"].first)
         emit.addresses.bind(channel_variable(emit.view), first, emit.builder.block)
 
@@ -210,7 +210,7 @@ class ChannelClear:
     def effect(self) -> Effect:
         return Effect(clears="sums")
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         vectors, first = self.sums.vectors, emit.first_addend()
         emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, first)
 
@@ -236,7 +236,7 @@ class ChannelProducts:
             tails=OF_NUMBERS | {Tail.BOUNDED},
         )
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         view = self.problem.view
         group: FilledGroup = place.filled["halo"]
         broadcast, vectors = group.halos
@@ -289,7 +289,7 @@ class ChannelResults:
     def effect(self) -> Effect:
         return Effect(reads=("channel",), takes="sums", stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         memory, filled_in, lane = place.memory["sums"], place.filled["sums"], emit.copier.lane()
         channels = place["channels"].size
         guards: tuple[Guard, ...] = ((lane, 0, channels),) if channels < emit.lanes else ()

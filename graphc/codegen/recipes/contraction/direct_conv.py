@@ -22,9 +22,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
 )
@@ -134,13 +134,14 @@ class DirectConvPlan:
         width = self.tile.vectors * self.lanes
         transposed = Transposed(width, problem.rows, (*rows, "columns"), whole)
         tile = LineTile(self, width)
-        tiles = Loop(segments, (Loop(lines, (Compute(tile),)),))
+        tiles = ForEach(segments, (ForEach(lines, (Compute(tile),)),))
         products = in_k_blocks(view.k, (Clear(sums),), (tiles,))
         results = Compute(LineResults(self, width))
         parallel = (columns,) if columns.tiles != 1 else ()
         return BatchNest(
-            problem, (sums, transposed, taps), (Loop(columns, (*products, Fill(sums), results)),),
-            self.reason, once=(Fill(taps),), parallel=parallel,
+            problem, (sums, transposed, taps),
+            (ForEach(columns, (*products, Fill(sums), results)),), self.reason,
+            once=(Fill(taps),), parallel=parallel,
         ).nest(batch_loops(problem))  # fmt: skip
 
 
@@ -184,7 +185,7 @@ class LineResults:
     def effect(self) -> Effect:
         return Effect(covers=("positions", "lines"), takes="sums", stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         problem, columns = self.plan.problem, place["columns"]
         epilogue: TransposedEpilogue = place.memory["transposed"]
         first, along = columns.first * emit.lanes, columns.size * emit.lanes
@@ -216,7 +217,7 @@ class LineTile:
             covers=covers, reads=("taps",), adds="sums", tails=OF_NUMBERS | {Tail.STEPPED}
         )
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         span, line, vectors = place["positions"], place["lines"].first, place["columns"]
         segment, taps = self.plan.lines.segments[span.run], place.filled["taps"]
         (begin, end), added = planes_of(emit, place)

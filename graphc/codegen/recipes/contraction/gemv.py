@@ -23,10 +23,10 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
+    ForEach,
     Leaf,
-    Loop,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
     Stage,
@@ -101,7 +101,7 @@ class GemvPlan:
         row = Row(problem, self.columns)
         parallel = (columns,) if columns.tiles != 1 else ()
         if self.transposed:
-            body: tuple[Statement, ...] = (Loop(columns, (Compute(TransposedBlock(row)),)),)
+            body: tuple[Statement, ...] = (ForEach(columns, (Compute(TransposedBlock(row)),)),)
             stages: tuple[Stage, ...] = ()
         else:
             body, stages = _streamed(row, columns)
@@ -153,26 +153,26 @@ def _streamed(row: Row, columns: Split) -> tuple[tuple[Statement, ...], tuple[St
     sums, rows = Sums("sums", ("columns",), size), RowElements(row)
     k = Split("matrix_rows", depth, STREAMS, Tail.WHOLE_AND_REST, variable="k")
 
-    def over(leaf: Leaf) -> Loop:
-        return Loop(columns, (Compute(leaf),))
+    def over(leaf: Leaf) -> ForEach:
+        return ForEach(columns, (Compute(leaf),))
 
     products = (Fill(rows), over(StreamedProducts(row, sums)))
     if depth.extent <= K_BLOCK:
         results = over(StreamedResults(row, sums))
-        return (over(ClearVectors(sums)), Loop(k, products), Fill(sums), results), (sums, rows)
+        return (over(ClearVectors(sums)), ForEach(k, products), Fill(sums), results), (sums, rows)
     totals = Sums("totals", ("columns",), size)
     blocks = Split("k_block", depth, K_BLOCK, Tail.WHOLE_AND_REST, variable="kblock")
     of_block = (
-        over(ClearVectors(sums)), Loop(k, products, within=blocks), Fill(sums),
+        over(ClearVectors(sums)), ForEach(k, products, within=blocks), Fill(sums),
         over(AddVectors(sums, totals)),
     )  # fmt: skip
     return (
-        over(ClearVectors(totals)), Loop(blocks, of_block), Fill(totals),
+        over(ClearVectors(totals)), ForEach(blocks, of_block), Fill(totals),
         over(StreamedResults(row, totals)),
     ), (sums, totals, rows)  # fmt: skip
 
 
-def _vectors(emit: Emitter, place: Place) -> Iterator[tuple[Expr, Expr]]:
+def _vectors(emit: Emitter, place: NestPlace) -> Iterator[tuple[Expr, Expr]]:
     """The numbers of the vectors of a block of columns, and their places in scratch."""
     columns, lane = place["columns"], emit.copier.lane()
     for v in range(columns.size):
@@ -193,7 +193,7 @@ class ClearVectors:
     def effect(self) -> Effect:
         return Effect(clears=self.sums.name)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         zero = emit.builder.const(emit.dtype, 0)
         for _, at in _vectors(emit, place):
             emit.evaluator.store(place.memory[self.sums.name], at, zero)
@@ -214,7 +214,7 @@ class AddVectors:
     def effect(self) -> Effect:
         return Effect(takes=self.sums.name, adds=self.totals.name)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         sums, totals = (place.memory[each.name] for each in (self.sums, self.totals))
         for _, at in _vectors(emit, place):
             before = emit.evaluator.load(totals, at, (), emit.builder.block)
@@ -238,10 +238,10 @@ class RowElements:
     def declare(self, emit: Emitter) -> None:
         return None
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> list[LoopValue]:
+    def fill(self, emit: Emitter, place: NestPlace) -> list[LoopValue]:
         k = place["matrix_rows"]
         return [self.row.broadcast(emit, k.first + i) for i in range(k.size)]
 
@@ -261,7 +261,7 @@ class StreamedProducts:
     def effect(self) -> Effect:
         return Effect(reads=("vector",), adds=self.sums.name)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         sums, wide = place.memory[self.sums.name], place.filled["vector"]
         k, columns, lane = place["matrix_rows"], place["columns"], emit.copier.lane()
         for v in range(columns.size):
@@ -289,7 +289,7 @@ class StreamedResults:
     def effect(self) -> Effect:
         return Effect(takes=self.sums.name, stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         memory, filled_in = place.memory[self.sums.name], place.filled[self.sums.name]
         columns, lane = place["columns"], emit.copier.lane()
         for v in range(columns.size):
@@ -315,7 +315,7 @@ class TransposedBlock:
     def effect(self) -> Effect:
         return Effect(covers=("k",), stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         row, columns = self.row, place["columns"]
         first, vectors = columns.first, columns.size
         builder, zeros, depth = emit.builder, emit.zeros(vectors), emit.problem.depth

@@ -20,9 +20,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
 )
@@ -103,7 +103,7 @@ class ParitySplitPlan:
         )  # fmt: skip
         halo = (vectors,) if isinstance(vectors, HaloStage) else ()
         rows = Split("result_row", Axis("rows", problem.rows, Role.ROWS), 1, Tail.EXACT)
-        outputs = Loop(rows, (Compute(Interleaved(problem, results)),), always=True)
+        outputs = ForEach(rows, (Compute(Interleaved(problem, results)),), always=True)
         return BatchNest(
             problem, (results, *broadcast, *(() if vectors is None else (vectors,))),
             (*map(Fill, halo), *tiles.statements(False), Fill(results), outputs),
@@ -154,10 +154,10 @@ class ParityResults:
             size += self.problem.rows * column.row_count * blocks * emit.lanes
         return ParityMemory(emit.scratch(self.name, max(size, 1)), blocks, starts)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> OpenBlock:
+    def fill(self, emit: Emitter, place: NestPlace) -> OpenBlock:
         """All results are there."""
         return emit.builder.block
 
@@ -209,7 +209,7 @@ class Interleaved:
         names = (name for name, _ in column_names(self.results.computed))
         return Effect(covers=tuple(names), takes=self.results.name, stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         columns = self.results.columns
         for even in columns.values():
             if even.residues.offsets[-1] == 0:

@@ -23,12 +23,12 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
+    NestPlace,
     Role,
     Split,
     Statement,
 )
-from graphc.codegen.nests.nest import Place as NestPlace
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import column_split
 from graphc.codegen.recipes.contraction.broadcast_operand import (
@@ -123,8 +123,8 @@ def last_overlaps(
     rows = problem.rows
     if not isinstance(rows, int) or (packing is not None and packing.group != 1):
         return False
-    whole, rest = divmod(rows, tile.rows)
-    return whole != 0 and rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
+    rest = rows % tile.rows
+    return rows > tile.rows and rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,11 @@ class TileLoops:
             for columns, split in zip(self.columns, self.splits(), strict=True)
         )
 
-    def _columns(self, columns: Columns, split: Split, rows: Split) -> Loop:
+    def _columns(self, columns: Columns, split: Split, rows: Split) -> ForEach:
         leaf = TileLeaf(
             self.problem, columns, split.name, self.tile, self.unrolled, self.recomputed,
             self.packed, self.vectors, overwrites=self.overlaps, results=self.results,
         )  # fmt: skip
-        tiles = Loop(rows, (Compute(leaf),), always=rows.tail is Tail.SHIFTED)
+        tiles = ForEach(rows, (Compute(leaf),), always=rows.tail is Tail.SHIFTED)
         panel = (Fill(self.vectors),) if isinstance(self.vectors, PanelPerTile) else ()
-        return Loop(split, (*panel, tiles))
+        return ForEach(split, (*panel, tiles))

@@ -19,9 +19,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
     Statement,
@@ -83,13 +83,13 @@ class SizedPlan:
         )
         rows = Split("rows", Axis("rows", problem.rows, Role.ROWS), self.rows, Tail.ONE_BY_ONE)
         leaf = SizedLeaf(problem, self.rows, len(n) - 1)
-        body: tuple[Statement, ...] = (Loop(rows, (Compute(leaf),)),)
+        body: tuple[Statement, ...] = (ForEach(rows, (Compute(leaf),)),)
         for axis in reversed(range(len(n) - 1)):
             split = each(f"n{axis}", Variable(f"n{axis}", n[axis]), Role.COLUMNS)
-            body = (Loop(split, body, always=n[axis] != 1),)
+            body = (ForEach(split, body, always=n[axis] != 1),)
         lanes = Lanes(self.lanes)
         return BatchNest(
-            problem, (lanes,), (Loop(columns, (Fill(lanes), *body)),), self.reason,
+            problem, (lanes,), (ForEach(columns, (Fill(lanes), *body)),), self.reason,
             parallel=(columns,),
         ).nest(batch_loops(problem))  # fmt: skip
 
@@ -122,10 +122,10 @@ class Lanes:
     def declare(self, emit: Emitter) -> None:
         return None
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> tuple[Expr, tuple[Guard, ...]]:
+    def fill(self, emit: Emitter, place: NestPlace) -> tuple[Expr, tuple[Guard, ...]]:
         columns, lane = place["columns"], emit.copier.lane()
         guards: tuple[Guard, ...] = ()
         if columns.rest is not None:
@@ -153,7 +153,7 @@ class SizedLeaf:
             tails=OF_NUMBERS | {Tail.MASKED, Tail.ONE_BY_ONE},
         )  # fmt: skip
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         """The results of some rows for one vector of columns."""
         view, problem = self.problem.view, self.problem
         at, guards = place.filled["lanes"]

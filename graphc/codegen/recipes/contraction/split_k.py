@@ -20,10 +20,10 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
+    ForEach,
     Leaf,
-    Loop,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Span,
     Split,
@@ -122,19 +122,19 @@ class SplitKPlan:
         halo = GroupHalos(problem, (self.halo,), ("columns", "k"), split, self.group)
         part = GroupPart(self, sums, one_group)
 
-        def each_row(leaf: Leaf) -> Loop:
-            return Loop(rows, (Compute(leaf),), within=blocks)
+        def each_row(leaf: Leaf) -> ForEach:
+            return ForEach(rows, (Compute(leaf),), within=blocks)
 
-        products = Loop(columns, (each_row(GroupProducts(part)),))
+        products = ForEach(columns, (each_row(GroupProducts(part)),))
         check = (each_row(GroupCheck(part)),) if self.recomputed and not one_group else ()
         outputs = (*check, Fill(sums), each_row(GroupResults(part)))
         if one_group:
-            body: tuple[Statement, ...] = (Fill(halo), Loop(blocks, (products, *outputs)))
+            body: tuple[Statement, ...] = (Fill(halo), ForEach(blocks, (products, *outputs)))
         else:
             body = (
-                Loop(blocks, (each_row(GroupClear(part)),)),
-                Loop(groups, (Fill(halo), Loop(blocks, (products,)))),
-                Loop(blocks, outputs),
+                ForEach(blocks, (each_row(GroupClear(part)),)),
+                ForEach(groups, (Fill(halo), ForEach(blocks, (products,)))),
+                ForEach(blocks, outputs),
             )
         return BatchNest(
             problem, (sums, halo), body, self.reason, once=(Clear(halo),), parallel=(blocks,)
@@ -182,7 +182,7 @@ class GroupClear:
     def effect(self) -> Effect:
         return Effect(clears="sums", covers=("columns",))
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, part = place["rows"], self.part
         emit.clear(
             place.memory["sums"],
@@ -212,7 +212,7 @@ class GroupProducts:
             tails=OF_NUMBERS | {Tail.APART, Tail.BOUNDED},
         )  # fmt: skip
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, vectors, part, plan = place["rows"], place["columns"], self.part, self.part.plan
         group: FilledGroup = place.filled["halo"]
         (halo,) = group.halos
@@ -253,7 +253,7 @@ class GroupCheck:
     def effect(self) -> Effect:
         return Effect(covers=("columns", "k"), checks="sums")
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, plan, sums = place["rows"], self.part.plan, place.memory["sums"]
 
         def one(r: Expr, vector: Expr) -> None:
@@ -284,7 +284,7 @@ class GroupResults:
     def effect(self) -> Effect:
         return Effect(covers=("columns",), takes="sums", stores=True)
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, kept = place["rows"], self.part.kept(place["rows"])
         lanes, shape, filled_in = emit.lanes, emit.view.n, place.filled["sums"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import Place
+from graphc.codegen.nests.nest import NestPlace
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ir.dims import Extent
 
@@ -31,10 +31,10 @@ class Sums:
     def declare(self, emit: Emitter) -> Buffer:
         return emit.scratch(self.name, self.vectors * emit.lanes)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         start = emit.first_addend() if emit.problem.has_sizes else None
         emit.clear(place.memory[self.name], self.vectors, lambda at: at * emit.lanes, start)
 
-    def fill(self, emit: Emitter, place: Place) -> OpenBlock:
+    def fill(self, emit: Emitter, place: NestPlace) -> OpenBlock:
         """Nothing is added any more: readers may read them once."""
         return emit.builder.block

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.nests.nest import Axis, Loop, Place, Role, Split, Statement
+from graphc.codegen.nests.nest import Axis, ForEach, NestPlace, Role, Split, Statement
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK, cut
@@ -73,10 +73,10 @@ class Taps:
         starts = emit.builder.scratch("starts", DType.i64, self.positions + 1)
         return TapList(emit, listed, starts, self.size)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> TapList:
+    def fill(self, emit: Emitter, place: NestPlace) -> TapList:
         builder, addresses = emit.builder, emit.addresses
         taps: TapList = place.memory[self.name]
         listed, starts = taps.listed, taps.starts
@@ -109,10 +109,10 @@ def in_k_blocks(
     if always_le(math.prod(k), K_BLOCK):
         return body
     planes = Split("k", Axis("k", k[0], Role.SUM), step, Tail.STEPPED)
-    return (*clear, Loop(planes, body))
+    return (*clear, ForEach(planes, body))
 
 
-def planes_of(emit: Emitter, place: Place) -> tuple[tuple[Number, Number], bool]:
+def planes_of(emit: Emitter, place: NestPlace) -> tuple[tuple[Number, Number], bool]:
     """The indices of k's first axis at a place, and whether their products are added to sums that
     are there, or are all."""
     if "k" not in place.spans:

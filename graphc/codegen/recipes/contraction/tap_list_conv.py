@@ -25,9 +25,9 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     Fill,
-    Loop,
+    ForEach,
     Nest,
-    Place,
+    NestPlace,
     Role,
     Split,
     Statement,
@@ -109,14 +109,14 @@ class TapListConvPlan:
         sums = Sums("sums", results, tile.rows * planes.positions * tile.vectors, whole)
         transposed = Transposed(planes.along, planes.positions, results, whole)
         taps = Taps(planes.positions, math.prod(k[1:]), 2, planes.entry)
-        products = Loop(positions, (Compute(TapTile(planes, one_part)),), always=True)
+        products = ForEach(positions, (Compute(TapTile(planes, one_part)),), always=True)
         of_rows = in_k_blocks(k, (Compute(TapClear(planes, one_part)),), (products,))
         of_part: tuple[Statement, ...] = (
             Fill(copy),
-            Loop(rows, (*of_rows, Fill(sums), Compute(TapResults(planes, one_part)))),
+            ForEach(rows, (*of_rows, Fill(sums), Compute(TapResults(planes, one_part)))),
         )
         if not one_part:
-            of_part = (Loop(parts, of_part, fused=rows),)
+            of_part = (ForEach(parts, of_part, fused=rows),)
         # Without the images, where these run along vectors.
         loops = batch_loops(problem, 0 if self.windows.by_column else 1)
         return BatchNest(
@@ -251,10 +251,10 @@ class PartCopy:
         size = emit.view.k[0] * self.planes.places * self.planes.width
         return emit.scratch(self.name, at_least(size, 1))
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> FilledPart:
+    def fill(self, emit: Emitter, place: NestPlace) -> FilledPart:
         first = of(0) if self.one_part else place["along"].first
         memory: Buffer = place.memory[self.name]
         planes, windows, view = self.planes, self.planes.plan.windows, emit.view
@@ -318,7 +318,7 @@ class TapClear:
         covers = ("positions", "along") if self.one_part else ("positions",)
         return Effect(covers=covers, clears="sums", tails=OF_NUMBERS | {Tail.BOUNDED})
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         vectors = place["rows"].size * self.planes.positions * self.planes.plan.tile.vectors
         start = emit.first_addend() if emit.problem.has_sizes else None
         emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, start)
@@ -346,7 +346,7 @@ class TapTile:
             tails=OF_NUMBERS | {Tail.BOUNDED, Tail.STEPPED},
         )  # fmt: skip
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         part: FilledPart = place.filled["copy"]
         rows, at, taps = place["rows"], place["positions"].first, place.filled["taps"]
         (begin, end), added = planes_of(emit, place)
@@ -412,11 +412,13 @@ class TapResults:
         covers = ("positions", "along") if self.one_part else ("positions",)
         return Effect(covers=covers, takes="sums", stores=True, tails=OF_NUMBERS | {Tail.BOUNDED})
 
-    def write(self, emit: Emitter, place: Place) -> None:
+    def write(self, emit: Emitter, place: NestPlace) -> None:
         rows, part = place["rows"], place.filled["copy"]
         emit.copier.loop(rows.size, "r", lambda r: self._row(emit, place, part, rows.first, r))
 
-    def _row(self, emit: Emitter, place: Place, part: FilledPart, first_row: Expr, r: Expr) -> None:
+    def _row(
+        self, emit: Emitter, place: NestPlace, part: FilledPart, first_row: Expr, r: Expr
+    ) -> None:
         planes, windows, view = self.planes, self.planes.plan.windows, emit.view
         epilogue: TransposedEpilogue = place.memory["transposed"]
 

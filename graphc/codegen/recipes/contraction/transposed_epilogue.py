@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.nests.nest import Place
+from graphc.codegen.nests.nest import NestPlace
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.ops.kinds.index_expr import Expr
 from graphc.schedule.access import Index
@@ -80,8 +80,8 @@ class Transposed:
         memory = emit.scratch(self.name, self.along * self.positions)
         return TransposedEpilogue(emit, self.positions, memory)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> None:
+    def fill(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError

@@ -14,7 +14,7 @@ from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.codegen.nests.nest import Place
+from graphc.codegen.nests.nest import NestPlace
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.halo import (
     FilledHalo,
@@ -97,10 +97,10 @@ class PanelPerTile:
     def declare(self, emit: Emitter) -> Panel:
         return Panel(emit.copier, emit.view, self.name, self.problem.depth, self.width)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         raise NotImplementedError
 
-    def fill(self, emit: Emitter, place: Place) -> FilledPanel:
+    def fill(self, emit: Emitter, place: NestPlace) -> FilledPanel:
         panel: Panel = place.memory[self.name]
         problem = self.problem
         columns, span = next(
@@ -183,10 +183,10 @@ class HaloStage:
     def declare(self, emit: Emitter) -> HaloBuffer:
         return HaloBuffer(emit.copier, emit.view, self.plan)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         place.memory[self.name].clear()
 
-    def fill(self, emit: Emitter, place: Place) -> tuple[FilledHalo, Loaded]:
+    def fill(self, emit: Emitter, place: NestPlace) -> tuple[FilledHalo, Loaded]:
         return place.memory[self.name].fill(), {}
 
 
@@ -229,11 +229,11 @@ class GroupHalos:
     def declare(self, emit: Emitter) -> tuple[HaloBuffer, ...]:
         return tuple(HaloBuffer(emit.copier, emit.view, plan) for plan in self.plans)
 
-    def clear(self, emit: Emitter, place: Place) -> None:
+    def clear(self, emit: Emitter, place: NestPlace) -> None:
         for halo in place.memory[self.name]:
             halo.clear()
 
-    def fill(self, emit: Emitter, place: Place) -> FilledGroup:
+    def fill(self, emit: Emitter, place: NestPlace) -> FilledGroup:
         halos: tuple[HaloBuffer, ...] = place.memory[self.name]
         columns = None if self.columns is None else place[self.columns].size
         if self.split is None:
@@ -263,7 +263,7 @@ def vector_stage(
 
 
 def vectors_of(
-    emit: Emitter, stage: VectorStage | None, columns: Columns, at: Place
+    emit: Emitter, stage: VectorStage | None, columns: Columns, at: NestPlace
 ) -> VectorOperand:
     """What reads these columns at a place."""
     if stage is None:

@@ -83,7 +83,7 @@ def scalar() -> Strategy:
     from collections.abc import Iterator
     from dataclasses import dataclass
 
-    from graphc.codegen.nests.nest import Compute, Effect, Loop, Nest, Place, Role
+    from graphc.codegen.nests.nest import Compute, Effect, ForEach, Nest, NestPlace, Role
     from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, each
     from graphc.codegen.recipes.contraction.costs import note
     from graphc.codegen.recipes.contraction.emitter import Emitter
@@ -120,7 +120,7 @@ def scalar() -> Strategy:
             problem, view = self.problem, self.problem.view
             rows = each("row", Variable("row", problem.rows), Role.ROWS)
             columns = each("column", Variable("column", math.prod(view.n)), Role.COLUMNS)
-            body = Loop(rows, (Loop(columns, (Compute(Result(problem)),)),))
+            body = ForEach(rows, (ForEach(columns, (Compute(Result(problem)),)),))
             return BatchNest(problem, (), (body,), self.reason).nest(batch_loops(problem))
 
 
@@ -138,7 +138,7 @@ def scalar() -> Strategy:
         def effect(self) -> Effect:
             return Effect(covers=("k",), stores=True)
 
-        def write(self, emit: Emitter, place: Place) -> None:
+        def write(self, emit: Emitter, place: NestPlace) -> None:
             problem, view = self.problem, self.problem.view
             m = problem.m(place["row"].first)
             n = unflatten(place["column"].first, view.n)
