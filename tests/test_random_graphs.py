@@ -28,6 +28,7 @@ from graphc.ir.handle import broadcast_to
 from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import COMPILED
+from graphc.ops.mersenne_twister import seeded
 from graphc.passes.pipelines import LEVELS, Facts, optimize
 from graphc.schedule.build import make_plan
 from graphc.schedule.plan_verifier import verify_plan
@@ -388,6 +389,15 @@ class Drawer:
             ops.generate.random_uniform, (state,), {"shape": x.shape, "dtype": self.one(f32, f64)}
         )
         return results[self.one(0, 0, 1)]
+
+    def draw_words(self) -> Any:
+        state = seeded(self.draw(st.integers(0, 99)))
+        state[-1] = self.draw(st.integers(600, 625))
+        count = self.draw(st.integers(0, 40))
+        words = ops.mersenne_twister.mersenne_twister(self.builder.constant(state), count=count)
+        if self.one(True, False):
+            return words
+        return ops.mersenne_twister.shuffled(words)
 
 
 KINDS = sorted(name for name in dir(Drawer) if name.startswith("draw_"))

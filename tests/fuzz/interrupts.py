@@ -51,7 +51,8 @@ class World:
     def state(self) -> State:
         """All that an interrupt could lose."""
         named = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
-        named |= {"x": self.x, "buffer": self.buffer, "generator": self.generator.state}
+        named |= {"x": self.x, "buffer": self.buffer}
+        named |= dict(zip(("inside", "words", "spare"), self.generator.tensors))
         state: State = {name: _flags(tensor) for name, tensor in named.items()}
         state |= {f"value of {name}": _bytes(tensor) for name, tensor in named.items()}
         state |= {f"grad of {name}": _bytes(tensor._grad) for name, tensor in named.items()}

@@ -31,7 +31,7 @@ class Step:
     def __call__(self, index: Any, fail: bool) -> Any:
         LOG.append(1)
         self.optimizer.zero_grad()
-        y = torch.nn.functional.dropout(self.model(self.x))
+        y = torch.nn.functional.dropout(self.model(self.x)) + torch.randn(1)
         y.sum().backward()
         self.optimizer.step()
         if fail:
@@ -40,7 +40,7 @@ class Step:
 
     def state(self) -> Any:
         held = [*self.model.parameters(), *self.model.buffers()]
-        held.append(torch.random.default_generator.state)
+        held += torch.random.default_generator.tensors
         return (
             [(x._value.tobytes(), x._counter[0], x.requires_grad, x._grad is None) for x in held],
             len(self.optimizer.state), list(LOG), dict(COUNTS), set(SEEN), STATE.grad_enabled,
