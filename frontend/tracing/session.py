@@ -129,13 +129,8 @@ class Session(Mutations):
             answers.stay_open = self.sizes.stay_open
             self.example, self.answers, self.prepared = example, answers, {}
 
-    @property
-    def in_region(self) -> bool:
-        return bool(self.regions)
-
-    @property
-    def open_sizes(self) -> bool:
-        return bool(self.example)
+    in_region = property(lambda self: bool(self.regions))
+    open_sizes = property(lambda self: bool(self.example))
 
     def __enter__(self) -> Session:
         TRACE_LOCK.begin(self)
