@@ -276,7 +276,7 @@ def _frozen(clock: Callable[..., Any], what: str) -> Callable[..., Any]:
     @functools.wraps(clock)
     def refused() -> Any:
         frame = sys._getframe(2)  # behind the replacement
-        if tracing() and not _is_of_library(frame) and not is_own(frame):
+        if tracing() and not _is_of_library(frame) and users_frame() is frame:
             raise TraceError(
                 f"{what} in a traced function is read once, and not at each call",
                 hint="read it outside of the compiled function",
@@ -318,16 +318,20 @@ def check_effect(what: str) -> None:
 
 
 def users_frame() -> FrameType | None:
-    """The innermost frame outside of Python's library; None where it is one of ours."""
+    """The innermost frame outside of Python's library; None where it is one of ours, or a module is
+    being imported, which happens once in any case."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name in _READING_CODE:
+    traced_by = getattr(STATE.mode, "outermost", None)
+    innermost: FrameType | None = None
+    while frame is not None and frame is not traced_by:
+        if frame.f_globals.get("__name__", "") in _READING_CODE:
             return None
-        if not _is_of_library(frame) and frame.f_globals is not globals():
-            return None if is_own(frame) else frame
+        if innermost is None and not _is_of_library(frame) and frame.f_globals is not globals():
+            if is_own(frame):
+                return None
+            innermost = frame
         frame = frame.f_back
-    return None
+    return innermost
 
 
 def _is_of_library(frame: FrameType) -> bool:

@@ -258,7 +258,12 @@ def test_a_clock_is_read_at_each_call(quiet: None) -> None:
 def test_a_module_that_is_imported_in_a_trace_may_keep_what_is_replaced(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "import time\nclass Reader:\n    opened, clock = open, time.monotonic\n"
+    text = (
+        "import importlib.metadata, time\nfrom pathlib import Path\n"
+        "Path(__file__).read_text(), time.time(), print('imported')\n"
+        "importlib.metadata.version('numpy')\n"
+        "class Reader:\n    opened, clock = open, time.monotonic\n"
+    )
     (tmp_path / "imported_in_a_trace.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
 
