@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.copying import replayed
+from graphc.ir.dims import is_symbolic
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
+from graphc.ir.size_guards import typical
 from graphc.ir.types import Shape
 from graphc.ops.layouts.winograd import PLANES, predicted_gain, weight_matrix
 
@@ -66,17 +68,17 @@ def _fits(node: Node) -> bool:
 
 
 def gain(draft: Draft, node: Node, operands: Values) -> float:
-    """How many times as fast as the direct kernel a convolution that fits is predicted to be; 0 of
-    another kernel than 3x3."""
-    w = draft.type(operands[1]).shape
-    if w[2:] != (3, 3):
+    """How many times as fast as the direct kernel a convolution that fits is predicted to be, where
+    sizes are open those of the example; 0 of another kernel than 3x3, and of open channels."""
+    w, shape = draft.type(operands[1]).shape, node.types[0].shape
+    if w[2:] != (3, 3) or is_symbolic(w):
         return 0.0
     channels = draft.shape(operands[0])[1]
     known = draft.node(operands[1]).op == CONSTANT
     padding = node.attribute("padding")
     if node.op == "conv_input_grad":
         padding = tuple(2 - by for by in padding)
-    return predicted_gain(node.types[0].shape, channels, known, padding)
+    return predicted_gain(tuple(map(typical, shape)), channels, known, padding)
 
 
 def _replaced(draft: Draft, node: Node, operands: Values) -> Value:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import graphc
 from graphc import GraphBuilder, ops
+from graphc.ir.dims import dim
+from graphc.ir.types import DType, TensorType
 from graphc.ir.verifier import verify
 from graphc.ops.contract import conv, conv_input_grad
 from graphc.ops.layouts.winograd import predicted_gain, weight_matrix
@@ -94,6 +96,20 @@ def test_only_level_relaxed_takes_it() -> None:
     assert "winograd" in op_names(optimize(graph, "relaxed"))
     for level in ("none", "exact"):
         assert op_names(optimize(graph, level)) == ["input", "input", "conv"]
+
+
+def test_sizes_left_open_are_decided_on_as_for_the_example() -> None:
+    g = GraphBuilder("open")
+    x = g.input("x", TensorType(DType.f32, (dim("n", 1), *LARGE[0][1:])))
+    w = g.input("w", f"f32[{','.join(map(str, LARGE[1]))}]")
+    graph = g.finish(conv(x, w, **geometry((1, 1))))
+    assert "winograd" in op_names(optimize(graph, "relaxed"))
+    run = graphc.compile(graph, level="relaxed", example={"n": 2})
+    for n in (1, 3):
+        arrays = drawn(forward((n, *LARGE[0][1:]), LARGE[1]))
+        (result,) = run(*arrays)
+        (exact,) = graphc.compile(forward(arrays[0].shape, LARGE[1]))(*arrays)
+        assert np.allclose(result, exact, atol=1e-3) and run.programs == 1
 
 
 def test_weights_known_at_compile_time_are_transformed_there() -> None:
