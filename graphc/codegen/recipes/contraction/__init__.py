@@ -12,8 +12,8 @@ compose:
 - to make nests: `axes` (rows, columns, k, and the loops over the batch), and leaves and stages:
   `register_tile`, its operands (`broadcast_operand`, `vector_operand`) and their copies (`panel`,
   `halo`, `pairs` of bf16), `sums` in scratch, `tap_list`, and what becomes of results
-  (`tile_results`, `transposed_epilogue`, `guarded_sums`). These write with an `emitter`, and sums in the order of
-  `k_blocks`.
+  (`tile_results`, `transposed_epilogue`, `guarded_sums`). These write with an `emitter`, and sums
+  in the order of `k_blocks`.
 
 `winograd` is a recipe of its own, its plan of the same form.
 docs/contractions.md tells how all of it works.
