@@ -117,7 +117,7 @@ def train(torch: Any, compile: Callable[[Any], Any], kind: str) -> Step:
         return loss
 
     run = compile(step)
-    return lambda: float(run(ids, targets))
+    return lambda: float(run(ids, targets).item())
 
 
 def decode(torch: Any, compile: Callable[[Any], Any], kind: str) -> Step:

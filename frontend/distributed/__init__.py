@@ -42,8 +42,8 @@ _NAMES = {
 }  # fmt: skip
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = (
-    "algorithms", "constants", "distributed_c10d", "elastic", "fsdp", "launch", "nn", "optim",
-    "rpc", "run", "tensor", "utils",
+    "algorithms", "constants", "device_mesh", "distributed_c10d", "elastic", "fsdp", "launch",
+    "nn", "optim", "rpc", "run", "tensor", "utils",
 )  # fmt: skip
 
 __all__ = [*_WHERE, "init_device_mesh", "is_backend_available", "is_gloo_available",

@@ -17,6 +17,7 @@ import numpy as np
 import graphc
 from graphc.ir.handle import broadcast_to
 from graphc.ir.registry import lookup
+from graphc.ir.types import DType
 from tests.fuzz.frame import Broken, Fuzzer
 
 Array = np.ndarray[Any, Any]
@@ -179,6 +180,30 @@ class Drawer:
         carried = np.abs(x.exact) @ y.error + x.error @ y.most
         error = carried + roundings * UNIT * (x.most @ y.most)
         return Tracked(x.handle @ y.handle, x.exact @ y.exact, error)
+
+    def draw_product_of_halves(self) -> Tracked:
+        """Two at a time, in f32: operands are rounded to bf16 or f16 first."""
+        half, unit, tiny = self.one(
+            [(DType.bf16, 2.0**-8, 2.0**-133), (DType.f16, 2.0**-11, 2.0**-24)]
+        )
+        x = self.one(self.values)
+        k = x.exact.shape[1]
+        y = self.one([v for v in self.values if k in v.exact.shape] or [self.draw_transpose(x)])
+        y = y if y.exact.shape[0] == k else self.draw_transpose(y)
+        if half is DType.f16:  # its range is small
+            x, y = (rising("tanh", np.tanh, each) for each in (x, y))
+        x, y = (
+            Tracked(
+                lookup("cast")(each.handle, dtype=half), each.exact,
+                each.error + unit * each.most + tiny,
+            )
+            for each in (x, y)
+        )  # fmt: skip
+        roundings = min(k + 1, CHAIN) + math.ceil(k / CHAIN)
+        carried = np.abs(x.exact) @ y.error + x.error @ y.most
+        error = carried + roundings * UNIT * (x.most @ y.most)
+        handle = lookup("paired_matmul")(x.handle, y.handle)
+        return Tracked(handle, x.exact @ y.exact, error)
 
     def draw_transpose(self, x: Tracked | None = None) -> Tracked:
         x = x or self.one(self.values)

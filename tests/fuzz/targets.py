@@ -12,6 +12,7 @@ import graphc
 from graphc import ops
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.codegen.target import executable, named
+from graphc.ir.types import DType
 from graphc.schedule.build import plan_graph
 from tests.fuzz.frame import Fuzzer
 
@@ -20,7 +21,7 @@ FUNCTIONS = (
     "sin", "cos", "tan", "exp", "log", "tanh", "erf", "erfc", "sigmoid", "sqrt", "abs", "atan",
     "sinh", "asinh", "expm1", "log1p", "digamma", "erfinv", "lgamma", "round",
 )  # fmt: skip
-NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64")
 INTERPRETED = 150  # elements of an argument
 
 Case = tuple[int, int]  # the seed of a program, how many steps it has
@@ -34,7 +35,7 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
     values = [b.input(name, f"{dtype}[{rows},{columns}]") for name in "xy"]
     for _ in range(case[1]):
         one, other = (values[i] for i in random.integers(0, len(values), 2))
-        kind = random.integers(0, 4)
+        kind = random.integers(0, 5)
         if kind == 0:
             values.append(one * other + 0.5)
         elif kind == 1:
@@ -45,11 +46,23 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
             kept = tuple(1 if i == axis else dim for i, dim in enumerate(one.shape))
             total = ops.reshape(ops.sum(one, axes=(axis,)), shape=kept)
             values.append(other - ops.broadcast(total, shape=one.shape))
+        elif kind == 4:
+            values.append(product_of_halves(random, one, other))
         else:
             values.append(getattr(ops, str(random.choice(FUNCTIONS)))(one))
     graph = b.finish(*values[-3:])
     arrays = [random.standard_normal((rows, columns)) * 3 for _ in range(2)]
     return graph, [array.astype(graph.input_types[0].dtype.numpy) for array in arrays]
+
+
+def product_of_halves(random: np.random.Generator, one: Any, other: Any) -> Any:
+    """x yᵀ x of bf16 or f16, some of it so small that products underflow."""
+    half = DType.bf16 if random.integers(0, 4) else DType.f16
+    scale = float(random.choice([1.0, 1.0, 2.0**-30, 2.0**-62]))
+    x, y = (ops.cast(each * scale, dtype=half) for each in (one, other))
+    square = ops.paired_matmul(x, ops.transpose(y, permutation=(1, 0)))
+    result = ops.paired_matmul(ops.cast(square, dtype=half), x)
+    return ops.cast(result, dtype=one.dtype)
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
