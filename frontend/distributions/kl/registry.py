@@ -8,18 +8,18 @@ from typing import Any
 from frontend.distributions.distribution import Distribution
 from frontend.tensors.tensor import Tensor
 
-_KNOWN: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """A decorator for a function of two distributions of these types (or subclasses). Raises
-    TypeError for other types."""
+    TypeError for what is no type."""
     for kind in (type_p, type_q):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"Expected type to be a Distribution subclass but got {kind}")
+        if not isinstance(kind, type):
+            raise TypeError(f"Expected a subclass of Distribution but got {kind}")
 
     def decorate(function: Any) -> Any:
-        _KNOWN[type_p, type_q] = function
+        _KL_REGISTRY[type_p, type_q] = function
         return function
 
     return decorate
@@ -29,8 +29,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """KL(p ‖ q) per batch element. Raises NotImplementedError for a pair that is not registered."""
     for left in type(p).__mro__:
         for right in type(q).__mro__:
-            if (left, right) in _KNOWN:
-                return _KNOWN[left, right](p, q)
+            if (left, right) in _KL_REGISTRY:
+                return _KL_REGISTRY[left, right](p, q)
     raise unknown_pair(p, q)
 
 

@@ -10,6 +10,7 @@ from frontend.distributions.transforms.elementwise import (
     SigmoidTransform,
     SoftplusTransform,
     TanhTransform,
+    _clipped_sigmoid,  # noqa: F401
 )
 from frontend.distributions.transforms.joined import CatTransform, StackTransform
 from frontend.distributions.transforms.matrices import (

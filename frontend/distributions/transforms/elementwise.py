@@ -48,7 +48,7 @@ class SigmoidTransform(Increasing):
     codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
-        return clipped_sigmoid(x)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         kept = clamp(y, min=tiny(y), max=1.0 - eps_of(y))
@@ -58,7 +58,7 @@ class SigmoidTransform(Increasing):
         return -softplus(-x) - softplus(x)
 
 
-def clipped_sigmoid(x: Tensor) -> Tensor:
+def _clipped_sigmoid(x: Tensor) -> Tensor:
     """The sigmoid, kept away from 0 and 1."""
     return clamp(x.sigmoid(), min=tiny(x), max=1.0 - eps_of(x))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from frontend.distributions import constraints
-from frontend.distributions.transforms.elementwise import clipped_sigmoid
+from frontend.distributions.transforms.elementwise import _clipped_sigmoid
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import tiny
 from frontend.functions.pointwise import clamp
@@ -48,7 +48,7 @@ class StickBreakingTransform(Transform):
     _compared = ()
 
     def _call(self, x: Tensor) -> Tensor:
-        share = clipped_sigmoid(x - _log_parts_left(x))
+        share = _clipped_sigmoid(x - _log_parts_left(x))
         rest = (1 - share).cumprod(-1)
         return pad(share, [0, 1], value=1) * pad(rest, [1, 0], value=1)
 
