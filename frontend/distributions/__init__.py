@@ -3,9 +3,11 @@
 Everything traces into a compiled function. Values are checked where they are known: not in a trace.
 """
 
-from frontend.distributions import constraints
+from frontend.distributions import constraints, transforms
 from frontend.distributions.bernoulli import Bernoulli
 from frontend.distributions.categorical import Categorical
+from frontend.distributions.constraint_registry import biject_to, transform_to
+from frontend.distributions.continuous_bernoulli import ContinuousBernoulli
 from frontend.distributions.counts import (
     Binomial,
     Geometric,
@@ -14,36 +16,66 @@ from frontend.distributions.counts import (
     Poisson,
 )
 from frontend.distributions.distribution import Distribution
+from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.exponential import Exponential
+from frontend.distributions.extremes import GeneralizedPareto, Gumbel, Pareto, Weibull
 from frontend.distributions.gamma import Beta, Chi2, Dirichlet, Gamma
+from frontend.distributions.half_distributions import HalfCauchy, HalfNormal
 from frontend.distributions.independent import Independent
+from frontend.distributions.inverse_gamma import InverseGamma
 from frontend.distributions.kl import kl_divergence, register_kl
+from frontend.distributions.kumaraswamy import Kumaraswamy
+from frontend.distributions.lkj_cholesky import LKJCholesky
+from frontend.distributions.log_normal import LogNormal
+from frontend.distributions.logistic_normal import LogisticNormal
+from frontend.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
 from frontend.distributions.mixture import MixtureSameFamily
 from frontend.distributions.multivariate_normal import MultivariateNormal
 from frontend.distributions.normal import Normal
 from frontend.distributions.one_hot import OneHotCategorical, OneHotCategoricalStraightThrough
+from frontend.distributions.relaxed_bernoulli import RelaxedBernoulli
+from frontend.distributions.relaxed_categorical import RelaxedOneHotCategorical
+from frontend.distributions.transformed_distribution import TransformedDistribution
+from frontend.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.von_mises import VonMises
 from frontend.distributions.wide_tails import Cauchy, FisherSnedecor, Laplace, StudentT
-from frontend.namespace.absent import absent_names
-
-_PLANNED = absent_names(
-    "distributions",
-    "ContinuousBernoulli ExponentialFamily GeneralizedPareto Gumbel HalfCauchy HalfNormal "
-    "InverseGamma Kumaraswamy LKJCholesky LogNormal LogisticNormal LowRankMultivariateNormal "
-    "Pareto RelaxedBernoulli RelaxedOneHotCategorical TransformedDistribution Weibull Wishart "
-    "AbsTransform AffineTransform ComposeTransform ExpTransform PowerTransform SigmoidTransform "
-    "SoftmaxTransform StickBreakingTransform TanhTransform Transform",
-    "those without transforms are there: Beta, Gamma, MultivariateNormal, …",
-)
-for _kind in _PLANNED.values():
-    _kind.planned = "others come with transforms and their divergences"
-globals().update(_PLANNED)
+from frontend.distributions.wishart import Wishart
 
 __all__ = [
-    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
-    "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Independent", "Laplace",
-    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
-    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson", "StudentT", "Uniform",
-    "VonMises", "constraints", "kl_divergence", "register_kl",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform",
+    "Categorical", "Cauchy", "Chi2", "ComposeTransform", "ContinuousBernoulli",
+    "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution",
+    "ExpTransform", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma",
+    "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent",
+    "IndependentTransform", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal",
+    "LogisticNormal", "LowRankMultivariateNormal", "LowerCholeskyTransform", "MixtureSameFamily",
+    "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform",
+    "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution",
+    "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "constraints", "identity_transform",
+    "kl_divergence", "register_kl", "transform_to", "transforms",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.distributions import constraints
+from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import (
     broadcast_all,
@@ -20,7 +21,7 @@ from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Bernoulli(OfProbability):
+class Bernoulli(OfProbability, ExponentialFamily):
     """1 with probability `probs`, or sigmoid(`logits`), else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -61,3 +62,10 @@ class Bernoulli(OfProbability):
         shape = (2, *(1,) * len(self._batch_shape))
         values = tensor([0.0, 1.0], dtype=self._given.dtype).reshape(shape)
         return values.expand(2, *self._batch_shape) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return x.exp().log1p()

@@ -8,13 +8,10 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.constraints import Constraint
-from frontend.distributions.distribution import Distribution
-from frontend.distributions.gamma import tiny
+from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.one_hot import OverClasses
 from frontend.distributions.probabilities import OfProbability
-from frontend.distributions.utils import (
-    broadcast_all,
-)
+from frontend.distributions.utils import broadcast_all, tiny
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.random import uniform
@@ -26,7 +23,7 @@ from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """How many events of a `rate` occur."""
 
     arg_constraints = {"rate": constraints.nonnegative}
@@ -57,6 +54,13 @@ class Poisson(Distribution):
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return xlogy(value, rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return x.exp()
 
 
 class Binomial(OfProbability):

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.distributions import constraints
-from frontend.distributions.distribution import Distribution
+from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.utils import broadcast_all
 from frontend.functions.creation import zeros, zeros_like
 from frontend.tensors.tensor import Tensor
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """The exponential distribution of a rate."""
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     parameters = ("rate",)
     has_rsample = True
+    _mean_carrier_measure = 0
 
     def __init__(self, rate: Any, validate_args: bool | None = None):
         (self.rate,) = broadcast_all(rate)
@@ -57,3 +58,10 @@ class Exponential(Distribution):
 
     def entropy(self) -> Tensor:
         return 1.0 - self.rate.log()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return -(-x).log()

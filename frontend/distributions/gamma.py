@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from frontend.distributions import constraints
-from frontend.distributions.distribution import Distribution
-from frontend.distributions.utils import broadcast_all
+from frontend.distributions.exp_family import ExponentialFamily
+from frontend.distributions.utils import broadcast_all, tiny
 from frontend.eager.promotion import casted
 from frontend.functions.drawn_numbers import standard_gamma
 from frontend.functions.pointwise import clamp
@@ -20,13 +18,14 @@ from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """The gamma distribution of shape `concentration` and of `rate` (the inverse of the scale)."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     parameters = ("concentration", "rate")
     has_rsample = True
+    _mean_carrier_measure = 0
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None):
         self.concentration, self.rate = broadcast_all(concentration, rate)
@@ -62,10 +61,12 @@ class Gamma(Distribution):
         self._validate_sample(value)
         return igamma(self.concentration, self.rate * value)
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration - 1, -self.rate
 
-def tiny(x: Tensor) -> float:
-    """The least normal number of a tensor's dtype."""
-    return float(np.finfo(x.dtype.computes_as.numpy).tiny)
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
 
 
 class Chi2(Gamma):
@@ -81,7 +82,7 @@ class Chi2(Gamma):
         return self.concentration * 2
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Points of the simplex of shapes `concentration` [*, K]: K gamma numbers over their sum."""
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -138,8 +139,15 @@ class Dirichlet(Distribution):
         away = (count - total) * total.digamma() + ((a - 1.0) * a.digamma()).sum(-1)
         return a.lgamma().sum(-1) - total.lgamma() - away
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration,)
 
-class Beta(Distribution):
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()
+
+
+class Beta(ExponentialFamily):
     """The beta distribution of the shapes `concentration1` and `concentration0`."""
 
     arg_constraints = {
@@ -178,3 +186,10 @@ class Beta(Distribution):
 
     def entropy(self) -> Tensor:
         return self._dirichlet().entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.lgamma() + y.lgamma() - (x + y).lgamma()

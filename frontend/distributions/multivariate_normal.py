@@ -111,9 +111,13 @@ def _factor_of(name: str, matrix: Tensor) -> Tensor:
         return matrix
     if name == "covariance_matrix":
         return linalg.cholesky(matrix)
+    return _precision_to_scale_tril(matrix)
+
+
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
     # With P = U Uᵀ for an upper U (of rows and columns in reverse), the inverse is U⁻ᵀ U⁻¹.
-    upper = linalg.cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT
-    return linalg.solve_triangular(upper, eye(matrix.shape[-1], dtype=matrix.dtype), upper=False)
+    upper = linalg.cholesky(P.flip((-2, -1))).flip((-2, -1)).mT
+    return linalg.solve_triangular(upper, eye(P.shape[-1], dtype=P.dtype), upper=False)
 
 
 def _inverse(factor: Tensor) -> Tensor:

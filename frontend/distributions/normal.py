@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.location_scale import LocationScale
 from frontend.functions.random import normal_numbers
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 
 
-class Normal(LocationScale):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution of mean `loc` and standard deviation `scale`."""
 
     @property
@@ -41,3 +42,10 @@ class Normal(LocationScale):
 
     def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.loc / self.scale**2, -0.5 * self.scale.reciprocal() ** 2
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return -0.25 * x**2 / y + 0.5 * (-math.pi / y).log()

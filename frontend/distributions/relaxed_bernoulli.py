@@ -1,12 +1,76 @@
-"""`torch.distributions.relaxed_bernoulli`: not here yet."""
+"""Numbers between 0 and 1 in place of a Bernoulli distribution's (Maddison et al., 2017)."""
 
-from frontend.namespace.absent import absent_names
+from __future__ import annotations
 
-globals().update(
-    absent_names(
-        "distributions.relaxed_bernoulli",
-        "LogitRelaxedBernoulli RelaxedBernoulli",
-        "planned; torch.sigmoid((logits + torch.logit(u)) / temperature) is a sample, for u from 0 "
-        "to 1",
-    )
+from collections.abc import Sequence
+from typing import Any
+
+from frontend.distributions import constraints
+from frontend.distributions.probabilities import OfProbability
+from frontend.distributions.transformed_distribution import TransformedDistribution
+from frontend.distributions.transforms import SigmoidTransform
+from frontend.distributions.utils import (
+    broadcast_all,
+    clamp_probs,
 )
+from frontend.functions.random import uniform
+from frontend.functions.shape import expand
+from frontend.tensors.state import no_grad
+from frontend.tensors.tensor import Tensor
+
+
+class LogitRelaxedBernoulli(OfProbability):
+    """The log-odds of `RelaxedBernoulli`'s samples."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None,
+        validate_args: bool | None = None,
+    ):  # fmt: skip
+        self.temperature = temperature
+        self._set_given(probs, logits)
+        super().__init__(self._given.shape, validate_args=validate_args)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        probs = clamp_probs(expand(self.probs, shape))
+        with no_grad():
+            drawn = clamp_probs(uniform(shape, probs.dtype))
+            odds = drawn.log() - (-drawn).log1p()
+        return (odds + probs.log() - (-probs).log1p()) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        away = logits - value * self.temperature
+        return self.temperature.log() + away - 2 * away.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Between 0 and 1, the closer to `Bernoulli`'s the lower the `temperature`, a tensor; with the
+    gradients that those have not."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None,
+        validate_args: bool | None = None,
+    ):  # fmt: skip
+        base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
+        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature  # type: ignore[attr-defined]
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits  # type: ignore[attr-defined]
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs  # type: ignore[attr-defined]

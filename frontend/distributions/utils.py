@@ -11,10 +11,15 @@ from frontend.functions.creation import tensor
 from frontend.functions.pointwise import clamp, log, sigmoid
 from frontend.functions.random import randn
 from frontend.functions.reduce import softmax
-from frontend.functions.shape import broadcast_tensors
+from frontend.functions.shape import broadcast_tensors, cat
 from frontend.tensors.tensor import Tensor
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+__all__ = [
+    "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",
+    "tril_matrix_to_vec", "vec_to_tril_matrix",
+]  # fmt: skip
+
+euler_constant = float(np.euler_gamma)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -46,7 +51,7 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
 
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1 by the dtype's eps."""
-    eps = float(np.finfo(probs.dtype.computes_as.numpy).eps)
+    eps = eps_of(probs)
     return clamp(probs, min=eps, max=1 - eps)
 
 
@@ -59,6 +64,43 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     """The softmax along the last dimension; of log-odds the sigmoid."""
     return sigmoid(logits) if is_binary else softmax(logits, -1)
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The lower triangle of matrices [*, n, n], up to diagonal `diag`, as vectors, row by row."""
+    n = mat.shape[-1]
+    if diag < -n or diag >= n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows, columns = np.tril_indices(n, diag)
+    return mat.reshape(*mat.shape[:-2], n * n)[..., tensor(rows * n + columns)]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Vectors as the lower triangle of matrices [*, n, n], row by row, up to diagonal `diag`; the
+    inverse of `tril_matrix_to_vec`. Raises ValueError for lengths of no triangle."""
+    length = vec.shape[-1]
+    b = 1 + 2 * diag
+    n = (-b + (b**2 + 8 * length + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if abs(round(n) - n) > float(np.finfo(vec.dtype.computes_as.numpy).eps):
+        raise ValueError(
+            f"The size of last dimension is {length} which cannot be expressed as the lower "
+            "triangular part of a square D x D matrix."
+        )
+    side = round(n)
+    places = np.full((side, side), length)  # where the zero is that is added behind
+    places[np.tril_indices(side, diag)] = np.arange(length)
+    longer = cat([vec, vec.new_zeros((*vec.shape[:-1], 1))], -1)
+    return longer[..., tensor(places.reshape(-1))].reshape(*vec.shape[:-1], side, side)
+
+
+def eps_of(x: Tensor) -> float:
+    """The distance from 1 to the next number of a tensor's dtype."""
+    return float(np.finfo(x.dtype.computes_as.numpy).eps)
+
+
+def tiny(x: Tensor) -> float:
+    """The least normal number of a tensor's dtype."""
+    return float(np.finfo(x.dtype.computes_as.numpy).tiny)
 
 
 class lazy_property:

@@ -8,9 +8,9 @@ from typing import Any
 
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
-from frontend.distributions.gamma import Chi2, Gamma, tiny
+from frontend.distributions.gamma import Chi2, Gamma
 from frontend.distributions.location_scale import LocationScale
-from frontend.distributions.utils import broadcast_all
+from frontend.distributions.utils import broadcast_all, tiny
 from frontend.functions.creation import full
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.random import normal_numbers, uniform

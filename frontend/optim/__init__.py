@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.optim.adam import Adam, AdamW
+from frontend.optim.lbfgs import LBFGS  # Pyro asks for it as it goes over the names here
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.sgd import SGD
 from graphc.system import import_module
@@ -12,11 +13,11 @@ from graphc.system import import_module
 # Imported when first asked for: `import frontend` stays fast.
 _LAZY = {
     "ASGD": "asgd", "Adadelta": "adagrad", "Adafactor": "adafactor", "Adagrad": "adagrad",
-    "Adamax": "adam_variants", "LBFGS": "lbfgs", "Muon": "muon", "NAdam": "adam_variants",
+    "Adamax": "adam_variants", "Muon": "muon", "NAdam": "adam_variants",
     "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
 }  # fmt: skip
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler", "swa_utils"]
+__all__ = ["LBFGS", "SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler", "swa_utils"]
 __all__ += sorted(_LAZY)
 
 

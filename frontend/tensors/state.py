@@ -21,7 +21,9 @@ Of the process, since PyTorch has it so:
 - `optim.optimizer._GLOBAL_PRE`: hooks of all optimizers, before a step
 - `optim.optimizer._GLOBAL_POST`: and after it
 - `distributions.distribution.Distribution`: `set_default_validate_args`
-- `distributions.kl._KNOWN`: `register_kl`
+- `distributions.kl.registry._KL_REGISTRY`: `register_kl`
+- `distributions.constraint_registry.biject_to`: its `register`
+- `distributions.constraint_registry.transform_to`: and its
 - `tracing.size_rules._MARKS`: `mark_dynamic`, `mark_static`
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same

@@ -234,7 +234,6 @@ def test_comparing_tensors() -> None:
         lambda: torch.FloatStorage([1.0]),
         lambda: torch.ao.quantization.QuantStub(),
         lambda: torch.jit.load("x.pt"),
-        lambda: torch.distributions.Wishart(1.0),
         lambda: torch.autograd.forward_ad.dual_level(),
         lambda: torch.utils.cpp_extension.load("x", []),
         lambda: torch._C._ExcludeDispatchKeyGuard(

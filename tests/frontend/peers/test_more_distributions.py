@@ -226,5 +226,3 @@ def test_what_is_refused() -> None:
             call()
     with pytest.raises(NotImplementedError, match="Inhomogeneous"):
         d.Binomial(frontend.tensor([1.0, 2.0]), one / 2).entropy()
-    with pytest.raises(NotImplementedError, match="is not here"):
-        d.LogNormal(0.0, 1.0)
