@@ -67,6 +67,7 @@ def exported(name: str) -> tuple[bool, str]:
     shared = {key for key, array in arrays.items() if not array.ndim or len(array) != batch}
     start = time.perf_counter()
     with torch.no_grad():
+        model(**tensors)  # some keep what the first call computes, which a trace may not
         dim = torch.export.Dim("batch")
         shapes = {key: None if key in shared else {0: dim} for key in arrays}
         program = torch.onnx.export(
