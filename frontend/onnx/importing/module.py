@@ -222,13 +222,17 @@ def _free(module: Module, name: str) -> str:
 
 
 def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str]]:
-    """Names of open sizes by parameter and axis; for a call by position too."""
+    """Names of open sizes by parameter and axis; for a call by position too. Unknown ones, and those
+    with a sign for a name (`?`), are open each by itself."""
     sizes: dict[str, dict[int, str]] = {}
     names: dict[str, str] = {}
     for position, port in enumerate(graph.inputs):
         axes = {}
         for axis, size in enumerate(port.shape or ()):
-            if isinstance(size, str):
+            if size is None or not re.search(r"\w", str(size)):
+                axes[axis] = _identifier(f"size_{position}_{axis}", names)
+                names[axes[axis]] = axes[axis]
+            elif isinstance(size, str):
                 axes[axis] = names.setdefault(size, _identifier(size, names))
         if axes:
             sizes[port.name] = sizes[f"input{position}"] = axes
