@@ -5,11 +5,11 @@
     python benchmarks/onnx_models.py wheels/*.whl --check
 
 An argument is a wheel, or the name of a package that is installed. Of each model that is known
-here, every case of sizes is run: one compile serves them all. Each model and peer has a process of
-its own, on one processor; the processes of a model take turns, and the minimum of many calls
-counts. Inputs stay where they are; results are new arrays. `--check` compares results alone and
-times nothing. A result that is off by more than 1e-4 of the greatest prints WRONG, and more than
-one compile MANY; both make the exit status 1.
+here, every case of sizes is run; one compile serves all sizes from 2 up. Each model and peer has a
+process of its own, on one processor; the processes of a model take turns, and the minimum of many
+calls counts. Inputs stay where they are; results are new arrays. `--check` compares results alone
+and times nothing. A result that is off by more than 1e-4 of the greatest prints WRONG, and more
+than one compile (batch 1 has one of its own) MANY; both make the exit status 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 from harness import Worker, processor, stay_on
 
-PEERS = ("graphc", "onnxruntime")
 TOLERANCE = 1e-4
 TURN_MS = 120.0
 Inputs = list[Any]
@@ -49,6 +48,11 @@ class PackagedModel:
     @property
     def name(self) -> str:
         return f"{self.package}/{Path(self.path).stem}"
+
+    @property
+    def has_single(self) -> bool:
+        """Whether a case has batch 1 where others have more: size 1 has code of its own."""
+        return len({case[0] == 1 for case in self.cases}) == 2
 
 
 def _images(*shape: int) -> Inputs:
@@ -73,10 +77,10 @@ def _bytes(batch: int) -> Inputs:
 _OCR = ((1, 3, 48, 160), (1, 3, 48, 320), (6, 3, 48, 320))
 _WIDTHS = ((1, 1, 64, 96), (1, 1, 64, 160))
 MODELS = (
-    PackagedModel("silero_vad", "data/silero_vad_16k_op15.onnx", ((1,), (4,)), _speech),
-    PackagedModel("silero_vad", "data/silero_vad.onnx", ((1,), (4,)), _speech),
-    PackagedModel("magika", "models/standard_v3_3/model.onnx", ((1,), (8,)), _bytes),
-    PackagedModel("nudenet", "320n.onnx", ((1, 3, 320, 320), (2, 3, 320, 256)), _image_batch),
+    PackagedModel("silero_vad", "data/silero_vad_16k_op15.onnx", ((1,), (4,), (7,)), _speech),
+    PackagedModel("silero_vad", "data/silero_vad.onnx", ((1,), (4,), (7,)), _speech),
+    PackagedModel("magika", "models/standard_v3_3/model.onnx", ((1,), (8,), (13,)), _bytes),
+    PackagedModel("nudenet", "320n.onnx", ((1, 3, 320, 320), (1, 3, 320, 256)), _image_batch),
     PackagedModel(
         "rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx",
         ((1, 3, 320, 320), (1, 3, 480, 640)), _image_batch,
@@ -88,7 +92,6 @@ MODELS = (
         "rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
         ((1, 3, 48, 192), (6, 3, 48, 192)), _image_batch,
     ),
-    PackagedModel("ddddocr", "common_old.onnx", _WIDTHS, _image_batch),
     PackagedModel("ddddocr", "common.onnx", _WIDTHS, _image_batch),
     PackagedModel("ddddocr", "common_det.onnx", ((1, 3, 416, 416),), _image_batch),
 )  # fmt: skip
@@ -117,46 +120,164 @@ def found(argument: str, folder: Path) -> dict[str, Path]:
 # -- a peer's process -----------------------------------------------------------------------------
 
 
-Runner = tuple[Callable[[], list[Any]], Callable[[], int]]
+Runner = Callable[[], list[Any]]
 
 
-def graphc(path: str) -> Callable[[Inputs], Runner]:
-    """Compiled frozen, sizes open as the model says; numbers that decide are given as numbers."""
-    import frontend as torch
+class Graphc:
+    """Compiled, weights frozen, sizes open as the model says; what is one number (a sampling rate)
+    is given as a number."""
 
-    model = torch.freeze(torch.onnx.load(path).eval())
-    compiled = torch.compile(model, threads=1, fullgraph=True)
+    def __init__(self, path: str):
+        import frontend as torch
 
-    def prepared(inputs: Inputs) -> Runner:
-        arguments = [
-            each if name in model.number_inputs else torch.from_numpy(each)
-            for name, each in zip(model.input_names, inputs)
-        ]
+        self.torch = torch
+        self.model = torch.freeze(torch.onnx.load(path).eval())
+        self.compiled = torch.compile(self.model, threads=1, fullgraph=True)
 
-        def step() -> Any:
+    def runner(self, inputs: Inputs) -> Runner:
+        torch, compiled = self.torch, self.compiled
+        arguments = [torch.from_numpy(each) if each.ndim else each for each in inputs]
+
+        def step() -> list[Any]:
             with torch.no_grad():
-                return compiled(*arguments)
+                result = compiled(*arguments)
+            return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
 
-        def arrays() -> list[Any]:
-            result = step()
-            return [r.numpy() for r in (result if isinstance(result, tuple) else (result,))]
+        return step
 
-        return arrays, lambda: compiled.compiles
-
-    return prepared
+    @property
+    def compiles(self) -> int:
+        return len(self.compiled.trace_reasons)
 
 
-def onnxruntime(path: str) -> Callable[[Inputs], Runner]:
-    import onnxruntime as runtime
+class OnnxRuntime:
+    compiles = 0
 
-    settings = runtime.SessionOptions()
-    settings.intra_op_num_threads = 1
-    settings.log_severity_level = 3
-    session = runtime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    def __init__(self, path: str):
+        import onnxruntime
 
-    def prepared(inputs: Inputs) -> Runner:
-        feed = dict(zip(names, inputs))
-        return lambda: session.run(None, feed), lambda: 0
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = 1
+        settings.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(
+            path, settings, providers=["CPUExecutionProvider"]
+        )
+        self.names = [each.name for each in self.session.get_inputs()]
 
-    return prepared
+    def runner(self, inputs: Inputs) -> Runner:
+        feed = dict(zip(self.names, inputs, strict=True))
+        return lambda: list(self.session.run(None, feed))
+
+
+PEERS: dict[str, Any] = {"graphc": Graphc, "onnxruntime": OnnxRuntime}
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Runs every case once, largest sizes first, writes the results, and answers `turn CASE`."""
+    stay_on(1)
+    model = next(each for each in MODELS if each.name == options.model)
+    peer = PEERS[options.worker](options.path)
+    runners = [peer.runner(model.inputs(*case)) for case in model.cases]
+    arrays = {}
+    for position, step in reversed(list(enumerate(runners))):
+        arrays |= {f"{position}.{i}": each for i, each in enumerate(step())}
+    np.savez(Path(options.folder) / f"{options.worker}.npz", **arrays)
+    print(json.dumps({"ready": True, "compiles": peer.compiles}), flush=True)
+    for line in sys.stdin:
+        step = runners[int(line.split()[1])]
+        least, stop = math.inf, time.perf_counter_ns() + TURN_MS * 1e6
+        while math.isinf(least) or time.perf_counter_ns() < stop:
+            start = time.perf_counter_ns()
+            step()
+            least = min(least, time.perf_counter_ns() - start)
+        print(json.dumps({"us": least / 1e3}), flush=True)
+
+
+# -- the measuring side ---------------------------------------------------------------------------
+
+
+def off(folder: Path, case: int) -> float:
+    """How far results are apart: over the greatest, or over 1 where all are less."""
+    worst = 0.0
+    with np.load(folder / "graphc.npz") as mine, np.load(folder / "onnxruntime.npz") as theirs:
+        if sorted(mine.files) != sorted(theirs.files):
+            return math.inf
+        for name in [each for each in theirs.files if each.startswith(f"{case}.")]:
+            x, y = mine[name].astype(np.float64), theirs[name].astype(np.float64)
+            if x.shape != y.shape or not np.isfinite(x).all():
+                return math.inf
+            worst = max(worst, np.abs(x - y).max(initial=0) / max(np.abs(y).max(initial=0), 1.0))
+    return float(worst)
+
+
+def measure(model: PackagedModel, path: Path, rounds: int) -> list[dict[str, Any]]:
+    """A row for each case of sizes; times in microseconds."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        arguments = ["--model", model.name, "--path", str(path), "--folder", name]
+        workers = [stack.enter_context(Worker(peer, arguments)) for peer in PEERS]
+        rows = []
+        for position, case in enumerate(model.cases):
+            least = dict.fromkeys(PEERS, math.inf)
+            for turn in range(rounds):
+                for worker in workers[turn % 2 :] + workers[: turn % 2]:
+                    us = worker.ask(f"turn {position}")["us"]
+                    least[worker.name] = min(least[worker.name], us)
+            rows.append({
+                "model": model.name, "sizes": list(case), "off": off(Path(name), position),
+                "compiles": workers[0].greeting["compiles"], "allowed": 1 + model.has_single,
+                "us": least if rounds else {},
+            })  # fmt: skip
+        return rows
+
+
+def shown(row: dict[str, Any]) -> str:
+    """A line of the table."""
+    wrong = row["off"] > TOLERANCE
+    many = row["compiles"] > row["allowed"]
+    sizes = "x".join(map(str, row["sizes"]))
+    line = f"{row['model']:<52}{sizes:<14}{row['off']:>9.1e}{row['compiles']:>4}"
+    if row["us"]:
+        mine, theirs = row["us"]["graphc"], row["us"]["onnxruntime"]
+        line += f"{mine:>11.1f}{theirs:>11.1f}{mine / theirs:>7.2f}"
+    return line + " WRONG" * wrong + " MANY" * many
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("packages", nargs="*", help="wheels, or names of installed packages")
+    parser.add_argument("--only", nargs="*", default=(), help="models whose names have this in")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each peer (default: 10)")
+    parser.add_argument("--check", action="store_true", help="compare results, time nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
+    for hidden in ("--worker", "--model", "--path", "--folder"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        serve(options)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        files: dict[str, Path] = {}
+        for each in options.packages:
+            files |= found(each, Path(folder))
+        wanted = options.only or [""]
+        chosen = [m for m in MODELS if m.name in files and any(text in m.name for text in wanted)]
+        if not chosen:
+            parser.error("none of these has a model that is known here")
+        rows = []
+        for model in chosen:
+            measured = measure(model, files[model.name], 0 if options.check else options.rounds)
+            rows += measured
+            for row in measured:
+                print(shown(row), file=sys.stderr if options.json else sys.stdout, flush=True)
+    ratios = [row["us"]["graphc"] / row["us"]["onnxruntime"] for row in rows if row["us"]]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    if options.json:
+        print(json.dumps({"processor": processor(), "rows": rows, "mean": mean}, indent=2))
+    elif mean is not None:
+        print(f"{processor()}: geometric mean {mean:.2f}, greatest {max(ratios):.2f}")
+    bad = any(row["off"] > TOLERANCE or row["compiles"] > row["allowed"] for row in rows)
+    raise SystemExit(int(bad))
+
+
+if __name__ == "__main__":
+    main()

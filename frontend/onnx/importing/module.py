@@ -222,8 +222,8 @@ def _free(module: Module, name: str) -> str:
 
 
 def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str]]:
-    """Names of open sizes by parameter and axis; for a call by position too. Unknown ones, and those
-    with a sign for a name (`?`), are open each by itself."""
+    """Names of open sizes by parameter and axis; for a call by position too. Unknown ones, and
+    those with a sign for a name (`?`), are open each by itself."""
     sizes: dict[str, dict[int, str]] = {}
     names: dict[str, str] = {}
     for position, port in enumerate(graph.inputs):
