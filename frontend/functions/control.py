@@ -18,6 +18,7 @@ from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.functions.declarations import public
 from frontend.functions.shape import movedim, stack
 from frontend.tensors.fake_mode import types_alone
+from frontend.tensors.sizes import whole
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor, without_data
 from frontend.tracing import tree
@@ -322,20 +323,19 @@ def _turned(ys: Any, dim: int) -> Any:
     return tree.build(structure, iter(moved))
 
 
-def _steps(sequences: list[Tensor], dim: int, length: int | None) -> int:
+def _steps(sequences: list[Tensor], dim: int, length: int | None) -> Any:
     """How many steps there are."""
     for x in sequences:
         if not 0 <= dim < x.dim():
             raise error(ShapeError, f"scan: {x.tensor_type} has no dimension {dim}")
-    lengths: set[int] = {x.shape[dim] for x in sequences}
-    lengths |= set() if length is None else {length}
-    if len(lengths) != 1:
-        listed = ", ".join(map(str, sorted(lengths))) or "none given"
+    lengths = [x.shape[dim] for x in sequences] + ([] if length is None else [length])
+    if not lengths or any(each != lengths[0] for each in lengths):  # no set: sizes stay open
+        listed = ", ".join(map(str, sorted(set(lengths)))) or "none given"
         raise error(ShapeError, f"scan: the number of steps is not one: {listed}")
-    (steps,) = lengths
+    steps = lengths[0]
     if steps < 1:
         raise ValueError("scan(): there must be at least one step")
-    return int(steps)
+    return whole(steps)
 
 
 def _checked_step(function: Callable[..., Any], structure: Any, types: list[TensorType]) -> Any:

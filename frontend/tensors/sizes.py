@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.dims import Dim, Extent
-from graphc.ir.size_floats import SizeFloat, names_in, operated, value_at
+from graphc.ir.size_floats import SizeFloat, names_in, operated, text_of, value_at
 from graphc.ir.size_guards import answered, equal
 from graphc.ir.stand_in import StandIn
 from graphc.ir.undecided import answers_now, number_of
@@ -183,7 +183,7 @@ class SymInt(metaclass=StandIn):
 
     def __hash__(self) -> int:
         """That of a number, which the size then is; where none is to become one, there is none."""
-        if getattr(answers_now(), "stay_open", False):
+        if _stays_open():
             raise TypeError("unhashable type: a size that is left open")
         return hash(number_of(self.extent))
 
@@ -199,11 +199,15 @@ class SymInt(metaclass=StandIn):
         return self if digits is None or digits >= 0 else round(int(self), digits)
 
     def __str__(self) -> str:
-        return str(number_of(self.extent, "its text"))
+        """That of a number, which the size then is; where none is to become one (in an export),
+        its name: messages of assertions print shapes."""
+        return text_of(self.extent) if _stays_open() else str(number_of(self.extent, "its text"))
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        if _stays_open():
+            return str(self)
         return format(number_of(self.extent, "its text"), spec)
 
     __and__, __rand__ = _by_number(operator.and_), _by_number(operator.and_, swapped=True)
@@ -253,8 +257,14 @@ def names_of(part: Any) -> frozenset[str]:
 
 
 def whole(size: Any) -> Any:
-    """A size as an int, or as the `SymInt` it is."""
-    return size if type(size) is SymInt else int(size)
+    """A size (of a library, or an extent) as an int, or as the `SymInt` it is."""
+    if type(size) is SymInt:
+        return size
+    return SymInt(size) if type(size) is Dim else int(size)
+
+
+def _stays_open() -> bool:
+    return bool(getattr(answers_now(), "stay_open", False))
 
 
 def is_open(number: Any) -> bool:

@@ -91,8 +91,10 @@ def checked_names(dynamic: Any) -> None:
         if not isinstance(parameter, str) or not isinstance(axes, Mapping):
             raise TypeError(_wrong({parameter: axes}))
         for axis, name in axes.items():
-            if type(axis) is not int or not isinstance(name, str):
+            if type(axis) is not int or not (name is None or isinstance(name, str)):
                 raise TypeError(_wrong({parameter: {axis: name}}))
+            if name is None:  # open, as one that was seen to differ
+                continue
             try:
                 named_size(name)
             except SizeBoundError as error:
@@ -120,7 +122,8 @@ def rules_of(dynamic: Any, labels: Sequence[str], leaves: Sequence[Tensor]) -> R
             rules[position, axis] = rule
         if isinstance(dynamic, Mapping):
             for axis, name in dynamic.get(label, {}).items():
-                rules[position, _axes(f"dynamic of {label}", leaf, axis)[0]] = SizeRule(name)
+                rule = SizeRule(name) if name is not None else SizeRule(None, 0)
+                rules[position, _axes(f"dynamic of {label}", leaf, axis)[0]] = rule
     _check(rules, labels, leaves)
     return rules
 

@@ -23,6 +23,7 @@ from graphc.ops.kinds.numpy_convolution import (
 )
 from graphc.ops.kinds.op import FLOATS, NUMBERS, SampleDrawer, Types
 from graphc.ops.movement import transpose
+from graphc.ops.windows import positions
 
 Index = tuple[Any, ...]
 
@@ -205,10 +206,10 @@ def _weight_grad_vjp(h: Any, out: Any, x: Any, g: Any, **attributes: Any) -> tup
 conv = Contract(
     "conv",
     _conv_shape,
-    space=lambda types, groups, **geometry: Space(
+    space=lambda types, stride, padding, dilation, groups: Space(
         (types[0].shape[0], groups),
         (types[1].shape[0] // groups,),
-        position_counts(types[0].shape[2:], types[1].shape[2:], geometry),
+        tuple(map(positions, types[0].shape[2:], types[1].shape[2:], stride, padding, dilation)),
         types[1].shape[1:],
     ),
     left=lambda b, m, k, types, groups, **_: Case(

@@ -32,7 +32,13 @@ def window_count(size: int, kernel: int, stride: int, padding: int, dilation: in
         raise ShapeError(
             f"window of span {span} does not fit an axis of size {size} padded by {padding}"
         )
-    return (size + 2 * padding - span) // stride + 1
+    return positions(size, kernel, stride, padding, dilation)
+
+
+def positions(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Those of a window that fits, which is known of types that were checked: a kernel with an open
+    size does not know what its graph's guards say of that."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def _windows_shape(

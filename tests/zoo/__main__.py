@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.zoo import packages
+from tests.zoo import exports, packages
 from tests.zoo.catalogue import DRAWING, FEW, NAMES, STEPPED
 from tests.zoo.module_classes import module_classes
 
@@ -121,12 +121,17 @@ def main() -> None:
     parser.add_argument("--few", action="store_true", help="the dozen that .ci/run compares")
     parser.add_argument("--family", help="timm, torchvision, transformers, …")
     parser.add_argument("--packages", action="store_true", help="packages: see packages.py")
+    parser.add_argument("--export", action="store_true", help="as ONNX: see exports.py")
+    parser.add_argument("--every", type=int, default=1, help="one of so many names (of --export)")
     chosen = parser.parse_args()
     if chosen.packages:
         packages.main(chosen.names, chosen.few)
         return
     names = chosen.names or (FEW if chosen.few else NAMES)
     names = [n for n in names if chosen.family is None or n.startswith(f"{chosen.family}/")]
+    if chosen.export:
+        exports.main([name for name in names if name not in DRAWING][:: chosen.every])
+        return
     failed, classes = list[str](), set[str]()
     for draws in (False, True):
         some = [name for name in names if (name in DRAWING) is draws]

@@ -109,9 +109,10 @@ def run_operator(node: OnnxNode, inputs: list[Any]) -> list[Any]:
     }
     named = [each.name for each in op.inputs]
     former = {name: value for name, value in node.attributes.items() if name in named}
-    if op.on_numbers is not None and not former and inputs:
-        if all(isinstance(value, np.ndarray) for value in inputs):
-            result = op.on_numbers(*inputs, **attributes)
+    if op.on_numbers is not None and inputs:
+        numbers = [*inputs, *_former_numbers(op.inputs[len(inputs) :], former)]
+        if all(isinstance(value, np.ndarray) for value in numbers):
+            result = op.on_numbers(*numbers, **attributes)
             if result is not NotImplemented:
                 return [as_value(result)]
     arguments = [_read(op.kind_of(i), value) for i, value in enumerate(inputs)]
@@ -130,6 +131,14 @@ def _read(kind: str, value: Any) -> Any:
     if value is None or kind == "value":
         return value
     return as_numbers(value) if kind == "numbers" else to_tensor(value)
+
+
+def _former_numbers(inputs: Any, former: Mapping[str, Any]) -> list[Any]:
+    """The attributes of an earlier version in the places of these inputs, as arrays."""
+    arrays = [np.asarray(former[each.name]) if each.name in former else None for each in inputs]
+    while arrays and arrays[-1] is None:
+        arrays.pop()
+    return arrays
 
 
 def _former(kind: str, value: Any) -> Any:
@@ -221,14 +230,18 @@ def _free(module: Module, name: str) -> str:
     return name
 
 
-def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str]]:
-    """Names of open sizes by parameter and axis; for a call by position too."""
-    sizes: dict[str, dict[int, str]] = {}
+def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str | None]]:
+    """Names of open sizes by parameter and axis; for a call by position too. None of those that the
+    model does not know, equal ones then being taken for the same. A sign for a name (`?`) says
+    nothing: `compile` sees whether such sizes differ."""
+    sizes: dict[str, dict[int, str | None]] = {}
     names: dict[str, str] = {}
     for position, port in enumerate(graph.inputs):
-        axes = {}
+        axes: dict[int, str | None] = {}
         for axis, size in enumerate(port.shape or ()):
-            if isinstance(size, str):
+            if size is None:
+                axes[axis] = None
+            elif isinstance(size, str) and re.search(r"\w", size):
                 axes[axis] = names.setdefault(size, _identifier(size, names))
         if axes:
             sizes[port.name] = sizes[f"input{position}"] = axes

@@ -165,7 +165,9 @@ class _GraphReader:
             return OnnxPort(info.name, tensor.elem_type, None)
         shape = tuple(
             [
-                axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None
+                axis.dim_value
+                if axis.HasField("dim_value") and axis.dim_value >= 0  # some write -1 for unknown
+                else axis.dim_param or None
                 for axis in tensor.shape.dim
             ]
         )

@@ -182,3 +182,24 @@ def test_open_lengths_are_computed_from_the_inputs() -> None:
         np.testing.assert_array_equal(back(x, y), model(x, y))
         if RUNTIME:
             np.testing.assert_array_equal(program(x, y)[0], model(x, y))
+
+
+class Batched(nn.Module):
+    """What once made the batch a number: its text, a product of batches, windows."""
+
+    def forward(self, x: Any) -> Any:
+        assert x.dim() == 4, f"images are expected, not {x.shape}"
+        message = f"{x.shape} {x.shape[0]:d}"
+        patches = F.unfold(x, 3, padding=1, stride=2)
+        return (torch.ones(5, 9) @ patches.transpose(1, 2).unflatten(2, (2, 9)).mT) * len(
+            message[:1]
+        )
+
+
+def test_texts_products_and_windows_leave_the_batch_open() -> None:
+    x = torch.randn(2, 2, 6, 6)
+    program = torch.onnx.export(Batched(), (x,), dynamic_shapes=({0: torch.export.Dim("n")},))
+    back = torch.onnx.load(program.model_proto)
+    for n in (1, 4):
+        x = torch.randn(n, 2, 6, 6)
+        assert torch.equal(back(x), Batched()(x))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from frontend.onnx.exporting.declarations import exports
 from frontend.onnx.importing.errors import OnnxNotHere
 from graphc.ir.dims import Dim
@@ -112,3 +114,56 @@ def slide(w: Any, node: Any, x: str, *, axis: int, size: int, step: int) -> Any:
         return taken
     order = [*range(axis + 1), *range(axis + 2, rank), axis + 1]
     return w.add("Transpose", [taken], perm=order)
+
+
+@exports("windows")
+def windows(
+    w: Any, node: Any, x: str, fill: str, *, kernel: Any, stride: Any, padding: Any, dilation: Any
+) -> Any:
+    tables = []
+    for count, k, s, p, d in zip(_slid(node, kernel), kernel, stride, padding, dilation):
+        tables.append(np.arange(count)[:, None] * s + np.arange(k) * d - p)
+    return _by_taps(w, node, x, fill, tables)
+
+
+@exports("unwindows")
+def unwindows(
+    w: Any, node: Any, x: str, fill: str, *, size: Any, kernel: Any, stride: Any, padding: Any,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    tables = []
+    for count, k, s, p, d in zip(_slid(node, kernel), kernel, stride, padding, dilation):
+        moved = np.arange(count)[:, None] + p - np.arange(k) * d
+        tables.append(np.where(moved % s == 0, moved // s, -1))
+    return _by_taps(w, node, x, fill, tables)
+
+
+def _slid(node: Any, kernel: Any) -> Any:
+    """The sizes of a result's axes that come before the taps."""
+    sizes = node.types[0].shape[-2 * len(kernel) : -len(kernel)]
+    if any(isinstance(size, Dim) for size in sizes):
+        raise OnnxNotHere("windows along an open size")
+    return sizes
+
+
+def _by_taps(w: Any, node: Any, x: str, fill: str, tables: Any) -> str:
+    """Element (place, tap) of each axis and its taps is that at (`table[place, tap]`, tap) of the
+    operand, the fill outside: axis and taps as one axis, the fill behind it."""
+    shape = list(w.type_of(node.operands[0]).shape)
+    rank, count = len(shape), len(tables)
+    for i, table in enumerate(tables):
+        axis, behind = rank - 2 * count + i, rank - count + i
+        size, taps = shape[axis], shape[behind]
+        if isinstance(size, Dim):
+            raise OnnxNotHere("windows along an open size")
+        rest = [each for each in range(rank) if each not in (axis, behind)]
+        order = [*rest, axis, behind]
+        flat = [*[shape[each] for each in rest], size * taps]
+        x = w.reshaped(w.add("Transpose", [x], perm=order), flat)
+        x = w.add("Pad", [x, w.constant([0] * (2 * len(flat) - 1) + [1]), fill])
+        inside = (table >= 0) & (table < size)
+        places = np.where(inside, table * taps + np.arange(taps), size * taps)
+        x = w.add("Gather", [x, w.constant(places)], axis=len(rest))
+        x = w.add("Transpose", [x], perm=[order.index(each) for each in range(rank)])
+        shape[axis] = len(table)
+    return x

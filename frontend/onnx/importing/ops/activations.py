@@ -117,8 +117,11 @@ def hardmax(x: Tensor, *, axis: int = -1) -> Any:
 
 def _as_matrix(function: Any, x: Tensor, axis: int) -> Any:
     """Operator sets before 13: over all axes from `axis` on."""
-    columns = functools.reduce(operator.mul, x.shape[axis % x.dim() if axis else 0 :], 1)
-    return function(x.reshape(-1, columns)).reshape(x.shape)
+    first = axis % x.dim() if axis else 0
+    rows, columns = (
+        functools.reduce(operator.mul, p, 1) for p in (x.shape[:first], x.shape[first:])
+    )
+    return function(x.reshape(rows, columns)).reshape(x.shape)
 
 
 @onnx_op("Softmax")

@@ -174,7 +174,11 @@ def _packing(
     # Transposed: each k of a tile lies on another line, each line holds several tiles. Else a
     # tile's rows are a few runs of memory, also where these lie a power of two apart.
     transposed = along_rows == 1 and bool(along_k)
-    transposed = transposed and abs(problem.typical(along_k[-1] or 0)) * view.dtype.itemsize >= 64
+    transposed = (
+        transposed
+        and abs(problem.typical(0 if along_k[-1] is None else along_k[-1])) * view.dtype.itemsize
+        >= 64
+    )
     large = depth >= 64 and max(depth, vectors * lanes) >= 256
     if len(view.k) == 1 and large and rows > tile.rows and transposed:
         batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
