@@ -16,6 +16,7 @@ from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.functions.declarations import public
+from frontend.tensors.dtypes import CPU, place_of
 from frontend.tensors.host_data import overflow
 from frontend.tensors.limits import fitting
 from frontend.tensors.sizes import SymInt, is_open
@@ -63,9 +64,14 @@ def arange(
     give int64, floats the default dtype. Raises RuntimeError where step is 0 or leads away from
     `end`."""
     check_options(device, layout, pin_memory)
-    if STATE.mode is None and dtype is out is device is None and not requires_grad:
+    if STATE.mode is None and dtype is out is None and not requires_grad:
         # What loops ask for most: as many whole numbers.
-        if len(bounds) == 1 and bounds[0].__class__ is int and 0 <= bounds[0] < 2**40:
+        if (
+            place_of(device) is CPU
+            and len(bounds) == 1
+            and bounds[0].__class__ is int
+            and 0 <= bounds[0] < 2**40
+        ):
             if start is end is step is _MISSING:
                 numbers = np.arange(bounds[0], dtype=np.int64)
                 return make(numbers, TensorType(DType.i64, numbers.shape))

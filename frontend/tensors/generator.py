@@ -172,13 +172,14 @@ class _WordEngine:
         with IMPORTING:
             import ctypes
 
+            import numpy.ctypeslib
             from numpy.random import MT19937, RandomState
 
         self.bits = MT19937(0)
         self.seeding = RandomState(self.bits)
         address = self.bits.ctypes.state_address
         pointer = ctypes.cast(address, ctypes.POINTER(ctypes.c_int32))
-        memory = np.ctypeslib.as_array(pointer, _TWISTER.shape)
+        memory = numpy.ctypeslib.as_array(pointer, _TWISTER.shape)
         self.bits.random_raw(5)
         state = self.bits.state["state"]
         if memory[WORDS] != state["pos"] or (memory[:WORDS].view(np.uint32) != state["key"]).any():

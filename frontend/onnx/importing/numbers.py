@@ -45,7 +45,7 @@ def as_numbers(value: Any) -> list[Any]:
     """A tensor or array of numbers as a flat list. In a trace a tensor that depends on an input
     raises TraceError."""
     if isinstance(value, Tensor):
-        return list(value.detach().reshape(-1).tolist())
+        return list(value._array("a number of an operator").reshape(-1).tolist())
     return list(np.asarray(value).reshape(-1).tolist())
 
 

@@ -183,7 +183,7 @@ def _wrong(rank: int, count: int) -> str:
     with pytest.raises(ValueError, match="twice"):
         dist.init_process_group()
     with pytest.raises(RuntimeError, match=r"all_reduce\(\) needs the value"):
-        torch.compile(lambda x: dist.all_reduce(x))(torch.ones(2))
+        torch.compile(lambda x: dist.all_reduce(x), fullgraph=True)(torch.ones(2))
     group = dist.new_group([0, 1], timeout=timedelta(seconds=0.3))
     if rank == 0:
         time.sleep(0.8)

@@ -110,7 +110,7 @@ def test_names_that_accelerate_and_lightning_ask_for() -> None:
     assert default_pg_timeout.total_seconds() == 1800 and dist.ReduceOp.RedOpType is dist.ReduceOp
     assert isinstance(torch.nn.Linear(1, 1).load_state_dict({}, strict=False), _IncompatibleKeys)
     assert not isinstance(torch.ones(1), DTensor) and isinstance(torch.ones(1), torch.Tensor)
-    assert not isinstance(iter(torch.utils.data.DataLoader([1])), _BaseDataLoaderIter)
+    assert isinstance(iter(torch.utils.data.DataLoader([1])), _BaseDataLoaderIter)
     device, dtype, waits, layout = torch._C._nn._parse_to("cpu", torch.float64)
     assert (str(device), dtype, waits, layout) == ("cpu", torch.float64, False, None)
     with pytest.raises(NotImplementedError, match="ZeroRedundancyOptimizer"):

@@ -233,7 +233,7 @@ def _guarded(rank: int, count: int) -> None:
     assert "shares of set_deterministic was 4, is None" in step.trace_reasons[-1]
     dist.set_deterministic(True, shares=4)
     with pytest.raises(TraceError, match="relaxed"):
-        torch.compile(step_of(model, optimizer), level="relaxed")(x, y)
+        torch.compile(step_of(model, optimizer), level="relaxed", fullgraph=True)(x, y)
     left = torch.compile(lambda x: _without_sync(model, x))
     with pytest.raises(RuntimeError, match="has to follow inside"):
         left(x)

@@ -70,8 +70,12 @@ def recorded(result: Tensor, operands: list[Tensor]) -> Any:
         return None
     node, index = result._edge
     places = {id(x._edge[0] if x._edge else x): i for i, x in enumerate(operands)}
-    edges = [edge and (places[id(edge[0])], edge[1]) for edge in node.edges]
-    saved = [(places[id(x._edge[0] if x._edge else x)], count) for x, _, count in node.inputs or ()]
+    # What an op is defined by may be recorded, node by node: then the last one leads inside.
+    edges = [edge and (places.get(id(edge[0]), "inside"), edge[1]) for edge in node.edges]
+    saved = [
+        (places.get(id(x._edge[0] if x._edge else x), "inside"), count)
+        for x, _, count in node.inputs or ()
+    ]
     kept = [(value is result._value, at) for value, _, at in node.outputs or ()]
     return (
         node.op.name,

@@ -36,7 +36,7 @@ def training_function(path):
     model, optimizer, train, valid, schedule = accelerator.prepare(
         model, optimizer, train, valid, schedule
     )
-    said = [torch.__name__, type(model).__name__, accelerator.num_processes]
+    said = [torch.__spec__.name, type(model).__name__, accelerator.num_processes]
     losses, accuracies = [], []
     for _ in range(3):
         model.train()

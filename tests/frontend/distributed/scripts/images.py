@@ -156,7 +156,7 @@ def main_worker(rank, args):
     model.load_state_dict(checkpoint["state_dict"])
     said.append(validate(val_loader, model, criterion, args))
     with open(f"{args.folder}/losses{rank}.json", "w") as file:
-        json.dump([torch.__name__, said], file)
+        json.dump([torch.__spec__.name, said], file)
     dist.destroy_process_group()
 
 

@@ -59,7 +59,7 @@ class Classifier(L.LightningModule):
         strategy = type(self.trainer.strategy.model).__name__
         metric = self.trainer.callback_metrics["right"].item()
         with open(f"{self.path}.{self.global_rank}", "w") as file:
-            said = [torch.__name__, strategy, self.trainer.world_size]
+            said = [torch.__spec__.name, strategy, self.trainer.world_size]
             json.dump({"said": said, "losses": self.losses, "right": metric}, file)
 
 

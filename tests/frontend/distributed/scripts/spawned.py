@@ -77,7 +77,7 @@ def demo(rank, world_size, folder):
     trainer = Trainer(model, loader, optim.SGD(model.parameters(), lr=0.05), f"{folder}/model.pt")
     trainer.train(3)
     with open(f"{folder}/losses{rank}.json", "w") as file:
-        json.dump([torch.__name__, *trainer.losses], file)
+        json.dump([torch.__spec__.name, *trainer.losses], file)
     dist.destroy_process_group()
 
 
