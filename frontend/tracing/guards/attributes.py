@@ -311,7 +311,11 @@ class Attributes(Reads):
             for part in kinds.DESCRIPTORS[type(member)]:
                 self._method(getattr(member, part), value, label)
         elif isinstance(member, FunctionType):
-            if self._is_followed_module(member.__module__ or "", member.__code__.co_filename):
+            # A decorator of an installed package goes around code that is followed.
+            around = member.__closure__ is not None
+            if around or self._is_followed_module(
+                member.__module__ or "", member.__code__.co_filename
+            ):
                 self._method(member, value, label)
         elif isinstance(member, classmethod):
             owner = value if isinstance(value, type) else type(value)

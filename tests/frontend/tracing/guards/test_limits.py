@@ -111,3 +111,41 @@ def test_the_package_of_an_installed_module_is_not_followed(
         assert compiled(torch.ones(2)).tolist() == [3, 3]
     finally:
         sys.modules.pop("installed_net", None)
+
+
+def test_what_an_installed_decorator_goes_around_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The method that a class has is the package's then, and what it calls is not."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_decorators.py").write_text(
+        "import functools\n\n"
+        "def bare(function):\n    def call(*args):\n        return function(*args)\n    return call\n\n"
+        "def kept(function):\n    return functools.wraps(function)(bare(function))\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(folder)
+    try:
+        decorators: Any = importlib.import_module("installed_decorators")
+
+        class Scale:
+            factor = 2.0
+
+            @decorators.kept
+            def by_name(self, x: Any) -> Any:
+                return x * self.factor
+
+            @decorators.bare
+            def by_closure(self, x: Any) -> Any:
+                return x + self.factor
+
+        scale = Scale()
+        scale.factor = 2.0
+        compiled = torch.compile(lambda x: (scale.by_name(x), scale.by_closure(x)))
+        for factor in (2.0, 3.0, 5.0, 7.0):
+            scale.factor = factor
+            first, second = compiled(torch.ones(2))
+            assert first.tolist() == [factor] * 2 and second.tolist() == [factor + 1] * 2
+    finally:
+        sys.modules.pop("installed_decorators", None)
