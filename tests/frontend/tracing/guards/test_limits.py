@@ -121,7 +121,8 @@ def test_what_an_installed_decorator_goes_around_is_followed(
     folder.mkdir()
     (folder / "installed_decorators.py").write_text(
         "import functools\n\n"
-        "def bare(function):\n    def call(*args):\n        return function(*args)\n    return call\n\n"
+        "def bare(function):\n    def call(*args):\n        return function(*args)\n"
+        "    return call\n\n"
         "def kept(function):\n    return functools.wraps(function)(bare(function))\n",
         "utf-8",
     )
