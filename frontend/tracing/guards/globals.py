@@ -82,6 +82,11 @@ class CapturedGlobals(Attributes):
             library = package_of(kind) != "builtins" and not self._is_followed(kind)
             if self.before is not None:
                 self.before.note(value, library)
+        if issubclass(kind, io.IOBase) and any(path[0] != ITSELF for path in paths):
+            raise TraceError(
+                f"{label} is a file: it would be read or written at the trace only",
+                hint="use it outside, or print(), which each call repeats",
+            )
         if issubclass(kind, Tensor):
             self._tensor(value, paths)
         elif kind is FunctionType:
