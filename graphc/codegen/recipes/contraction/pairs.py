@@ -153,7 +153,8 @@ def is_packed(problem: ContractionProblem, columns: Columns) -> bool:
     vector = Variable("probe_v", max(columns.vectors, 2))
     case = packed_case(problem, columns, of(pair), of(vector), of(lane), of(odd))
     view = problem.view
-    return view.stride(case, lane) == 2 and view.stride(case, odd) == 1
+    runs = view.stride(case, lane) == 2 and view.stride(case, odd) == 1
+    return runs and case is not None and view.is_stored(case)
 
 
 def is_normal(emit: Emitter, x: LoopValue, y: LoopValue) -> LoopValue:

@@ -136,6 +136,16 @@ class ContractionView:
         value, index, _ = places[0]
         return value.node, flatten(index, self.body.type_of(value).shape)
 
+    def is_stored(self, case: Case) -> bool:
+        """Whether the operand's elements are an input's, moved and otherwise as they are."""
+        value = self.node.operands[case.operand]
+        while not self.is_input(value):
+            node = self.body.nodes[value.node]
+            if lookup(node.op).kind != "movement":
+                return False
+            value = node.operands[0]
+        return True
+
     @property
     def epilogue_reads(self) -> bool:
         """Whether what the body computes from the results reads inputs besides."""

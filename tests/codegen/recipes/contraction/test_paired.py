@@ -115,6 +115,22 @@ def test_interpreted_on_every_target(target: Any, scales: tuple[float, float]) -
     assert same(result, want)
 
 
+@pytest.mark.parametrize("target", [*TARGETS, EXTENDED], ids=lambda target: target.name)
+@pytest.mark.parametrize("computed", ["negated", "rounded"])
+def test_columns_that_are_computed_where_they_are_read(target: Any, computed: str) -> None:
+    """Of [n, 2], whose pairs lie side by side as packed ones do: they are not read as they lie."""
+    b = graphc.GraphBuilder("product")
+    x = b.input("x", "bf16[1,2]")
+    y = b.input("y", "bf16[16,2]" if computed == "negated" else "f32[16,2]")
+    wide = -ops.cast(y, dtype=DType.f32) if computed == "negated" else y
+    graph = b.finish(ops.paired_matmul(x, swapped(ops.cast(wide, dtype=DType.bf16))))
+    arrays = drawn(graph)
+    columns = -arrays[1] if computed == "negated" else arrays[1].astype(BF16)
+    result = np.empty((1, 16), np.float32)
+    run(lower(KernelSpec("contract", graph), target), [*arrays, result])
+    assert same(result, defined(arrays[0], columns.T))
+
+
 def test_a_nan_and_an_infinity_stay_what_they_are(native_target: Any) -> None:
     graph = body("bf16", (9, 40, 33))
     x, y = drawn(graph)
