@@ -24,7 +24,7 @@ from graphc.debug.load import loaded_calls
 from graphc.debug.profile import machine as machines
 from graphc.debug.profile.machine import Machine, MemoryLevel
 from graphc.debug.report.packing import packed, spared
-from graphc.debug.report.page import page
+from graphc.debug.report.page import SCRIPTS, page
 from graphc.debug.traced import DrawnInput
 from graphc.passes.recorder import Recorder
 
@@ -79,6 +79,17 @@ def test_the_page_is_whole_and_holds_the_call(tmp_path: Path) -> None:
     (source,) = document["files"].values()
     assert source["name"] == "st<b>ep.py"
     assert any(HOSTILE in line for _, line in source["lines"])
+
+
+def test_scripts_of_a_page_declare_each_name_once() -> None:
+    """They are one script there: a name that two of them declare is a syntax error of all."""
+    names: Counter[str] = Counter()
+    for script in SCRIPTS:
+        text = (Path(page.__code__.co_filename).parent / script).read_text("utf-8")
+        names.update(
+            re.findall(r"^(?:const|let|var|class|(?:async )?function\*?) (\w+)", text, re.M)
+        )
+    assert len(names) > 50 and {name for name, count in names.items() if count > 1} == set()
 
 
 def test_every_decision_is_there_and_leads_to_its_launches(tmp_path: Path) -> None:
