@@ -47,5 +47,7 @@ def test_an_absent_class_can_be_derived_from_and_asked_about() -> None:
         pass
 
     assert not isinstance(3, FullyShardedDataParallel)
-    with pytest.raises(NotImplementedError, match=r"distributed\.fsdp\.Ours is not here: each rank"):
+    with pytest.raises(
+        NotImplementedError, match=r"distributed\.fsdp\.Ours is not here: each rank"
+    ):
         Ours()
