@@ -47,13 +47,13 @@ def no_effect(names: str, why: str) -> Stub:
 
 def stubs(module: str) -> dict[str, Any]:
     """The stubs of a module, by name. Raises KeyError where it has none."""
-    made: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for stub in TABLE[module]:
         if stub.kind == "raises":
-            made |= absent_names(module, stub.names, stub.why)
+            by_name |= absent_names(module, stub.names, stub.why)
         else:
-            made |= {name: _answering(module, name, stub) for name in stub.names.split()}
-    return made
+            by_name |= {name: _answering(module, name, stub) for name in stub.names.split()}
+    return by_name
 
 
 def _answering(module: str, name: str, stub: Stub) -> Any:
