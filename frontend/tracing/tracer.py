@@ -91,6 +91,7 @@ class Trace:
         for effect in () if session.effects is None else session.effects.recorded:
             self.effects.append((effect, len(session.taps)))
             session.taps += [(tensor, _handed_on) for tensor in effect.tensors]
+        session.taps += [(check, _handed_on) for check in session.assertions.checks]
         self.first_tap = len(self.outputs)
         self.outputs += [session.value(tensor) for tensor, _ in session.taps]
         self._check_flags()
