@@ -3,17 +3,17 @@
     python docs/coverage.py            write docs/coverage.md from docs/pytorch_names.txt
     python docs/coverage.py --names    write docs/pytorch_names.txt anew (needs torch)
 
-A name is *done* where the frontend has it and a test names it. Those it has without are *present*.
-Names that it has not, or that say themselves that they are planned, are *planned*, unless they
+A name is *done* where the frontend has it and a test uses it in its namespace. Those it has without
+are *present*. Names that it has not, or that raise when they are used, are *planned*, unless they
 belong to something the project leaves out; those are listed with the reason.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,7 +65,8 @@ OUT_OF_SCOPE = (
 )  # fmt: skip
 
 
-def public_names() -> Iterator[tuple[str, list[str]]]:
+@functools.cache
+def public_names() -> tuple[tuple[str, list[str]], ...]:
     """(namespace, its names), as recorded."""
     space = ""
     names: dict[str, list[str]] = {}
@@ -74,7 +75,7 @@ def public_names() -> Iterator[tuple[str, list[str]]]:
             space = line.strip("[]")
         elif line and not line.startswith("#"):
             names.setdefault(space, []).extend(line.split())
-    yield from names.items()
+    return tuple(names.items())
 
 
 def place(space: str) -> Any:
@@ -87,33 +88,149 @@ def place(space: str) -> Any:
 
 def has(target: Any, name: str) -> bool:
     """Whether the frontend has a name, and not only what raises when it is used."""
-    known = getattr(target, name, None)
-    return hasattr(target, name) and not (hasattr(known, "planned") or hasattr(known, "absent"))
+    return hasattr(target, name) and not hasattr(getattr(target, name), "absent")
+
+
+ROOTS = {"torch": "torch", "frontend": "torch"}
+"""What a file may import that PyTorch's namespace is."""
+
+BY_CONVENTION = {
+    "t": "torch", "system": "torch", "source": "torch", "nn": "torch.nn",
+    "F": "torch.nn.functional",
+}  # fmt: skip
+"""What parameters stand for in tests that run in both, beside PyTorch."""
 
 
 def tested() -> set[str]:
-    """The names that code of the tests and examples reads, imports, or gives as strings, which
-    parametrized tests do. Comments and docstrings count for nothing: they run nothing."""
-    tested_names: set[str] = set()
-    for folder in ("tests", "examples"):
-        for path in (HERE.parent / folder).rglob("*.py"):
-            tested_names.update(_read_names(ast.parse(path.read_text("utf-8"))))
-    return tested_names
+    """The names that code of the tests and examples uses, each with its namespace: it reads
+    `torch.sparse.mm`, imports it, writes it in a string, or writes `mm` in one where names of
+    `torch.sparse` are looked up (`getattr(torch.sparse, name)`), in that file or in one that it
+    imports from or that imports it. What is read of anything else may be a method of a Tensor.
+    Comments and docstrings count for nothing: they run nothing."""
+    files = {
+        path: UsedNames(path, ast.parse(path.read_text("utf-8")))
+        for folder in ("tests", "examples")
+        for path in (HERE.parent / folder).rglob("*.py")
+    }
+    names: set[str] = set()
+    for path, file in files.items():
+        names |= file.used
+        near = {path.with_name("conftest.py"), *file.imported}
+        near |= {other for other, each in files.items() if path in each.imported}
+        looked = file.looked_up.union(*[files[o].looked_up for o in near & files.keys()])
+        names |= {f"{space}.{word}" for space in looked for word in file.words}
+        words = file.words.union("123", *[files[other].words for other in near & files.keys()])
+        for space, pattern in file.patterns:
+            for name in dict(public_names()).get(space, ()):
+                if (match := re.fullmatch(pattern, name)) and words.issuperset(match.groups()):
+                    names.add(f"{space}.{name}")
+    return names
 
 
-def _read_names(tree: ast.Module) -> Iterator[str]:
-    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
-    documentation = {id(node) for node in statements if isinstance(node, ast.Constant)}
-    for node in ast.walk(tree):
+class UsedNames:
+    """What one file uses: names with their namespaces, those that it looks names up in, and the
+    words of its strings."""
+
+    def __init__(self, path: Path, tree: ast.Module):
+        self.spaces = dict(ROOTS)
+        if "peers" in path.parts or "fuzz" in path.parts or "zoo" in path.parts:
+            self.spaces |= BY_CONVENTION
+        self.used: set[str] = set()
+        self.looked_up: set[str] = set()
+        self.words: set[str] = set()
+        self.patterns: set[tuple[str, str]] = set()
+        """Namespaces and names of which parts are looked up: `getattr(nn, f"Conv{axes}d")`."""
+        self.imported: set[Path] = set()
+        nodes = list(ast.walk(tree))
+        for node in nodes:
+            self._import(node)
+        self._stand_ins(nodes)
+        statements = (node.value for node in nodes if isinstance(node, ast.Expr))
+        documentation = {id(node) for node in statements if isinstance(node, ast.Constant)}
+        for node in nodes:
+            if id(node) not in documentation:
+                self._read(node)
+
+    def _import(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.asname and (space := self.resolved(alias.name.split("."))):
+                    self.spaces[alias.asname] = space
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            space = self.resolved(node.module.split("."))
+            self.imported.add(HERE.parent / Path(*node.module.split(".")).with_suffix(".py"))
+            for alias in node.names:
+                self.imported.add(HERE.parent / Path(*node.module.split("."), f"{alias.name}.py"))
+                if space:
+                    self.spaces[alias.asname or alias.name] = f"{space}.{alias.name}"
+                    self.used.add(f"{space}.{alias.name}")
+
+    def _stand_ins(self, nodes: list[ast.AST]) -> None:
+        """Names of parameters of which only names of one namespace are read, which no Tensor has:
+        they stand for it (`lambda d: d.Beta(1, 2)`)."""
+        read: dict[str, set[str]] = {}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                read.setdefault(node.value.id, set()).add(node.attr)
+        known = {space: {*names} for space, names in public_names()}
+        for name, attributes in read.items():
+            spaces = [space for space, names in known.items() if attributes <= names]
+            if len(spaces) == 1 and spaces != ["torch.Tensor"] and name not in self.spaces:
+                self.spaces[name] = spaces[0]
+
+    def _read(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.alias):
-            yield node.name.rpartition(".")[2]
-        elif isinstance(node, ast.Constant) and id(node) not in documentation:
-            if isinstance(node.value, str):
-                yield from re.findall(r"\w+", node.value)
+            name = self.resolved(_chain(node))
+            self.used.add(name or f"torch.Tensor.{node.attr}")
+        elif isinstance(node, ast.Name) and node.id in self.spaces:
+            self.used.add(self.spaces[node.id])
+        elif isinstance(node, ast.Call) and node.args:
+            if ast.unparse(node.func) in ("getattr", "hasattr", "vars"):
+                space = self.resolved(_chain(node.args[0])) or "torch.Tensor"
+                self.looked_up.add(space)
+                if isinstance(node.args[-1], ast.JoinedStr):
+                    self.patterns.add((space, _pattern(node.args[-1])))
+            elif ast.unparse(node.func).endswith("methodcaller"):
+                self.looked_up.add("torch.Tensor")
+        elif isinstance(node, ast.JoinedStr):  # code with names in it
+            for part, behind in zip(node.values, node.values[1:]):
+                if isinstance(part, ast.Constant) and isinstance(behind, ast.FormattedValue):
+                    if match := re.search(r"((?:\w+\.)+)$", str(part.value)):
+                        chain = match[1].rstrip(".").split(".")
+                        self.looked_up.add(self.resolved(chain) or "torch.Tensor")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self.words.update(re.findall(r"\w+", node.value))
+            for dotted in re.findall(r"\w+(?:\.\w+)+", node.value):
+                if name := self.resolved(dotted.split(".")):
+                    self.used.add(name)
+
+    def resolved(self, chain: list[str]) -> str:
+        """The full name that a chain of names is; empty where it is none of PyTorch's. What stands
+        behind the last `torch` counts: `peer.torch.special`."""
+        if not chain:
+            return ""
+        for i in reversed(range(1, len(chain))):
+            if chain[i] in ROOTS:
+                return ".".join(("torch", *chain[i + 1 :]))
+        space = self.spaces.get(chain[0])
+        return ".".join((space, *chain[1:])) if space else ""
+
+
+def _pattern(text: ast.JoinedStr) -> str:
+    """A regular expression for what a formatted string gives."""
+    parts = [
+        re.escape(str(v.value)) if isinstance(v, ast.Constant) else r"(\w+?)" for v in text.values
+    ]
+    return "".join(parts)
+
+
+def _chain(node: ast.AST) -> list[str]:
+    """`a.b.c` as its names; empty for anything else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return [node.id, *names] if isinstance(node, ast.Name) else []
 
 
 def reason(name: str) -> str | None:
@@ -146,8 +263,9 @@ def table() -> str:
     lines = [
         "# What of PyTorch the frontend has", "",
         "Written by `python docs/coverage.py`; a test keeps it current. *Done*: the frontend has",
-        "the name, with PyTorch's meaning, and the code of a test uses it. *Present*: it has the",
-        "name, but no test does. *Planned*: not yet, or the name raises NotImplementedError. The",
+        "the name, with PyTorch's meaning, and the code of a test uses it, in this namespace.",
+        "*Present*: it has the name, but no test names it there (it may be another name of what is",
+        "tested). *Planned*: not yet, or the name raises NotImplementedError. The",
         "rest is left out, with the reason. Names are those of PyTorch 2.13.", "",
         "Complex numbers, `fft`, and what changes the memory that a tensor has (`set_`,",
         "`view(dtype)`, `resize_` of an argument) run eagerly only: in a trace they raise",
@@ -162,8 +280,8 @@ def table() -> str:
     for space, names in public_names():
         target = place(space)
         there = [name for name in names if has(target, name)]
-        done = [name for name in there if name in words]
-        untested = [name for name in there if name not in words]
+        done = [name for name in there if f"{space}.{name}" in words]
+        untested = [name for name in there if f"{space}.{name}" not in words]
         missing = [name for name in names if not has(target, name)]
         planned = [name for name in missing if reason(name) is None]
         left_out = len(missing) - len(planned)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
+
+from frontend.namespace.stubs import stubs
+
+globals().update(stubs("accelerator"))
 
 
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def device_count() -> int:
-    """0."""
-    return 0
-
-
-def current_accelerator(check_available: bool = False) -> None:
-    """None."""
-
-
-def synchronize(device: Any = None) -> None:
+def synchronize(device: Any = None) -> NoReturn:
     """Raises RuntimeError: there is nothing to wait for."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 

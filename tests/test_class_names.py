@@ -15,6 +15,7 @@ TWICE = {
     "Buffer": "PyTorch's nn.Buffer, and memory of a kernel",
     "Dim": "PyTorch's torch.export.Dim, and a size known only at run time",
     "Graph": "PyTorch's fx.Graph, of Python calls, and the compiler's",
+    "Identity": "PyTorch's nn.Identity, and nn.utils.prune.Identity",
     "Node": "PyTorch's fx.Node and autograd.graph.Node, and the compiler's",
     "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",
     "Store": "PyTorch's distributed.Store, and a statement of loops",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 from frontend.overrides.protocol import (
     DisableTorchFunction as DisableTorchFunction,
 )
@@ -22,26 +22,7 @@ _disabled_torch_function_impl = disabled_torch_function_impl
 
 _TensorMeta = type(Tensor)
 """The class of the class of tensors."""
-globals().update(absent_names("_C", "PyTorchFileReader", "torch.load reads files"))
-globals().update(absent_names("_C", "PyTorchFileWriter", "torch.save writes files"))
-globals().update(absent_names("_C", "DeviceObjType", "torch.device names a device"))
-globals().update(
-    absent_names("_C", "Stream Event", "work is done when a function returns: there is one device")
-)
-globals().update(
-    absent_names(
-        "_C", "SymInt SymFloat SymBool",
-        "sizes that compiled functions leave open are ints and floats to isinstance()",
-    )
-)  # fmt: skip
-globals().update(
-    absent_names(
-        "_C",
-        "Argument Block FunctionSchema Graph Node OptionalType ScriptMethod ScriptModule "
-        "ScriptObject TensorType Type Value",
-        "there is no TorchScript: code runs as Python, torch.fx.symbolic_trace gives a graph",
-    )
-)
+globals().update(stubs("_C"))
 
 
 class DispatchKey(Enum):
@@ -92,35 +73,6 @@ class _ExcludeDispatchKeyGuard:
 
     def __exit__(self, *error: Any) -> None:
         swap_autocast(self._before)
-
-
-def _log_api_usage_once(name: str) -> None:
-    """Nothing is logged."""
-
-
-def _get_tracing_state() -> None:
-    """None: TorchScript traces nothing."""
-
-
-def _get_privateuse1_backend_name() -> str:
-    """The name PyTorch has before one is registered."""
-    return "privateuseone"
-
-
-def _switch(*values: Any) -> bool:
-    """A switch of TorchScript's executor, which is not there: it is off."""
-    return False
-
-
-_jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _switch
-_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_nvfuser_enabled = _switch
-_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _switch
-
-
-def _are_functorch_transforms_active() -> bool:
-    """Whether a function of `torch.func` runs that others have to know of: `vmap` and the
-    derivatives here run functions on plain tensors, so none does."""
-    return False
 
 
 def __getattr__(name: str) -> Any:

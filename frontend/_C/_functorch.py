@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
 
 def is_batchedtensor(tensor: Any) -> bool:
@@ -34,14 +34,4 @@ def maybe_current_level() -> None:
     """None: there is no level."""
 
 
-globals().update(
-    absent_names(
-        "_C._functorch",
-        "CFunctionalizeInterpreterPtr CGradInterpreterPtr CJvpInterpreterPtr CVmapInterpreterPtr "
-        "CInterpreter RandomnessType TransformType _add_batch_dim _remove_batch_dim "
-        "_unwrap_batched _unwrap_for_grad _vmap_decrement_nesting _vmap_increment_nesting "
-        "_wrap_for_grad current_level get_interpreter_stack maybe_get_bdim pop_dynamic_layer_stack "
-        "push_dynamic_layer_stack unwrap_if_dead",
-        "torch.func.vmap and torch.func.grad take functions",
-    )
-)
+globals().update(stubs("_C._functorch"))

@@ -17,6 +17,7 @@ from frontend.compiler import (
     mark_static,
     reset,
 )
+from frontend.namespace.stubs import stubs
 
 __all__ = [
     "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
@@ -24,23 +25,10 @@ __all__ = [
     "is_compiling", "is_dynamo_supported", "list_backends", "mark_dynamic", "mark_static",
     "mark_static_address", "maybe_mark_dynamic", "reset",
 ]  # fmt: skip
-
-
-def _unmarked(tensor: Any, *args: Any, **kwargs: Any) -> None:
-    """Nothing to mark: every buffer stays where it is."""
+globals().update(stubs("_dynamo"))
 
 
 maybe_mark_dynamic = mark_dynamic
-mark_static_address = _unmarked
-
-
-def graph_break(msg: str = "") -> None:
-    """Nothing: a compiled function is one graph."""
-
-
-def is_dynamo_supported() -> bool:
-    """True: `compile` runs here."""
-    return True
 
 
 def disallow_in_graph(fn: Any) -> Any:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 from frontend.tensors.fake_mode import FakeMode
 from frontend.tensors.tensor import Tensor, without_data
 
 __all__ = ["FakeTensorMode", "is_fake"]
 
-globals().update(
-    absent_names(
-        "_subclasses.fake_tensor", "FakeTensor", 'torch.empty(…, device="meta") has no data'
-    )
-)
+globals().update(stubs("_subclasses.fake_tensor"))
 
 
 def is_fake(x: object) -> bool:

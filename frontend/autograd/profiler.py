@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 from frontend.profiler import profile as _Profile
 from frontend.profiler import record_function
 from frontend.profiler.averages import EventList, FunctionEvent, FunctionEventAvg
@@ -13,9 +13,7 @@ __all__ = [
     "EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function",
 ]  # fmt: skip
 
-globals().update(
-    absent_names("autograd.profiler", "emit_itt emit_nvtx", "use torch.profiler.profile")
-)
+globals().update(stubs("autograd.profiler"))
 
 
 class BlockProfile(_Profile):

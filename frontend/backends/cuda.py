@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from frontend.namespace.stubs import stubs
+
 
 class _Matmul:
     allow_tf32 = False
@@ -13,26 +15,7 @@ class _Matmul:
 
 
 matmul = _Matmul()
-
-
-def is_built() -> bool:
-    """False."""
-    return False
-
-
-def _enabled() -> bool:
-    """True: attention is one kernel, whichever is allowed."""
-    return True
-
-
-flash_sdp_enabled = mem_efficient_sdp_enabled = math_sdp_enabled = cudnn_sdp_enabled = _enabled
-
-
-def _enable(enabled: bool) -> None:
-    """Nothing to switch: attention is one kernel, whichever is allowed."""
-
-
-enable_flash_sdp = enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = _enable
+globals().update(stubs("backends.cuda"))
 
 
 @contextmanager

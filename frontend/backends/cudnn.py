@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from frontend.namespace.stubs import stubs
+
 enabled = True
 deterministic = False
 benchmark = False
 benchmark_limit = 10
 allow_tf32 = True
-
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def version() -> int | None:
-    """None: there is no cuDNN."""
-    return None
+globals().update(stubs("backends.cudnn"))
 
 
 @contextmanager

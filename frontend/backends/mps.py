@@ -1,16 +1,5 @@
 """Apple's Metal is not there."""
 
+from frontend.namespace.stubs import stubs
 
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def is_built() -> bool:
-    """False."""
-    return False
-
-
-def is_macos_or_newer(major: int, minor: int) -> bool:
-    """False."""
-    return False
+globals().update(stubs("backends.mps"))

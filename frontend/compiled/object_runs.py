@@ -11,6 +11,7 @@ import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from frontend.compiled.compiler import CompiledFunction
 from frontend.compiled.options import Options
-from frontend.eager import dispatch
+from frontend.tensors.observer import Note
 from frontend.tensors.state import set_eager_backend, swap_observer
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
@@ -97,7 +98,7 @@ def _observed(
     depth, begin = 0, measure()
 
     @contextlib.contextmanager
-    def watched(op: Any, operands: Any) -> Iterator[None]:
+    def watched(op: Any, operands: tuple[Any, ...]) -> Iterator[None]:
         nonlocal depth
         depth, started = depth + 1, measure()
         try:
@@ -105,10 +106,11 @@ def _observed(
         finally:
             depth -= 1
             if not depth:
+                name = op if isinstance(op, str) else op.name
                 kind = str(operands[0].tensor_type) if operands else ""
-                ops.append((op.name, kind, started - begin, measure() - begin))
+                ops.append((name, kind, started - begin, measure() - begin))
 
-    before = swap_observer(watched)
+    before = swap_observer(OpObserver(watched))
     try:
         step()
     finally:
@@ -126,33 +128,37 @@ def _counted(step: Callable[[], Any]) -> tuple[int, int]:
     """How many ops compute something in a step, views left out, and the bytes they read and
     write."""
     counts = [0, 0]
-    plain = {name: getattr(dispatch, name) for name in ("_computed_plainly", "_computed")}
 
-    def counting(computed: Callable[..., Any]) -> Callable[..., Any]:
-        def compute(op: Any, operands: tuple[Any, ...], prepared: Any) -> Any:
-            results = computed(op, operands, prepared)
+    @contextlib.contextmanager
+    def counting(op: Any, operands: tuple[Any, ...]) -> Iterator[Note]:
+        def note(results: tuple[Any, ...]) -> None:
             bases = {id(_base(operand)) for operand in operands}
             if op.kind != "movement" or all(id(_base(r)) not in bases for r in results):
                 counts[0] += 1
                 counts[1] += sum(_nbytes(x) for x in (*operands, *results))
-            return results
 
-        return compute
+        yield note
 
-    @contextlib.contextmanager
-    def watched(op: Any, operands: Any) -> Iterator[None]:
-        yield
-
-    before = swap_observer(watched)  # ops take no short cut past `dispatch` while one looks on
-    for name, computed in plain.items():
-        setattr(dispatch, name, counting(computed))
+    before = swap_observer(OpObserver(counting))
     try:
         step()
     finally:
-        for name, computed in plain.items():
-            setattr(dispatch, name, computed)
         swap_observer(before)
     return counts[0], counts[1]
+
+
+class OpObserver:
+    """An observer of eager ops alone, by the block that each runs in; what is compiled runs as
+    ever."""
+
+    def __init__(self, block: Callable[..., AbstractContextManager[Note | None]]):
+        self._block = block
+
+    def __call__(self, op: Any, operands: tuple[Any, ...]) -> AbstractContextManager[Note | None]:
+        return self._block(op, operands)
+
+    def run(self, executable: Any, arrays: list[Any]) -> Any:
+        return executable.run(arrays)
 
 
 def _value(tensor: Any) -> np.ndarray:

@@ -7,60 +7,15 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from frontend.functions.tensor_types import tensortype
+from frontend.namespace.stubs import stubs
 from frontend.tensors.dtypes import SCALAR_NAMES
 
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False."""
-    return False
-
-
-def device_count() -> int:
-    """0."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing to seed."""
-
-
-def manual_seed_all(seed: int) -> None:
-    """Nothing to seed."""
-
-
-def seed() -> None:
-    """Nothing to seed."""
-
-
-def seed_all() -> None:
-    """Nothing to seed."""
-
-
-def empty_cache() -> None:
-    """Nothing to empty."""
+globals().update(stubs("cuda"))
 
 
 def get_rng_state_all() -> list[Any]:
     """No states: there is no device."""
     return []
-
-
-def memory_allocated(device: Any = None) -> int:
-    """0 bytes."""
-    return 0
-
-
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def _absent(*args: Any, **kwargs: Any) -> NoReturn:
@@ -122,11 +77,6 @@ class StreamContext:
 def stream(stream: Any) -> StreamContext:
     """A block on a stream; None is a plain block."""
     return StreamContext(stream)
-
-
-def is_current_stream_capturing() -> bool:
-    """False."""
-    return False
 
 
 def set_rng_state_all(new_states: Any) -> None:

@@ -1,11 +1,5 @@
 """`torch.distributed.device_mesh`: devices in rows and columns. There are none but the CPU."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "distributed.device_mesh",
-        "DeviceMesh init_device_mesh",
-        "ranks are numbered; torch.distributed.new_group makes rows and columns of them",
-    )
-)
+globals().update(stubs("distributed.device_mesh"))

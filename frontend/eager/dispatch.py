@@ -315,8 +315,12 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
 
 
 def _observed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
-    with STATE.observer(op, operands):
-        return (_computed_plainly if prepared.plain else _computed)(op, operands, prepared)
+    assert STATE.observer is not None
+    with STATE.observer(op, operands) as note:
+        results = (_computed_plainly if prepared.plain else _computed)(op, operands, prepared)
+        if note is not None:
+            note(results)
+    return results
 
 
 def _apart(values: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from graphc.autodiff.sweep import Record, input_gradients
 from graphc.ir.builder import GraphBuilder
-from graphc.ops.kinds.composite import Composite
+from graphc.latest import Latest
+from graphc.ops.kinds.composite import DEFINITIONS, Composite
 from graphc.ops.kinds.op import Op
 
 Flags = tuple[bool, ...]
@@ -31,7 +32,7 @@ class GradientRule(Composite):
         self.parameters = op.parameters
         self.recipe = self.vjp = self.samples = self.check_rule = None
         self.has_own_gradient = self.differentiable = False
-        self._definitions = {}
+        self._definitions = Latest(DEFINITIONS)
 
     def define(self, *operands: Any, **attributes: Any) -> tuple[Any, ...]:
         rest = iter(operands)

@@ -20,16 +20,11 @@ from frontend.export.signature import (
     OutputSpec,
     TensorArgument,
 )
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
 export_for_training = export
 
-_ABSENT = absent_names(
-    "export", "ShapesCollection draft_export register_dataclass unflatten FlatArgsAdapter "
-    "UnflattenedModule CustomDecompTable ModuleCallEntry ModuleCallSignature",
-    "torch.export.export takes dynamic_shapes by parameter and gives one flat graph; torch.compile "
-    "runs a function as native code",
-)  # fmt: skip
+_ABSENT = stubs("export")
 globals().update(_ABSENT)
 __all__ = [
     "Dim", "ExportError", "ExportGraphSignature", "ExportedProgram", "InputKind", "InputSpec",

@@ -99,6 +99,7 @@ from graphc.ir.types import DType
 
 if TYPE_CHECKING:
     from frontend.tensors.mode import Mode
+    from frontend.tensors.observer import Observer
 
 PREPARED: dict[str, dict[Any, Any]] = {"numpy": Bounded(8192), "native": Bounded(8192)}
 """By eager backend, what is known of ops, by op, operand types and attributes (filled by
@@ -114,7 +115,7 @@ class State(threading.local):
     record where they were called. `prepared` is the backend's, or the mode's; so is `fast_path`,
     unless ops are watched: then it is empty, and nothing takes a short cut. `autocast` is the dtype
     of the region of `amp.autocast` under way, `saved_hooks` what packs and unpacks the values that
-    nodes save, `observer` makes the block that an eager op runs in, while a profiler is on. The
+    nodes save, `observer` looks on while eager ops run: a profiler. The
     last of `devices` is where tensors are made (None: the CPU): the first is the default, the
     others those of `with device(…)`. `below` compiles the Modules that are called, while a
     compiled function runs eagerly."""
@@ -128,7 +129,7 @@ class State(threading.local):
     watched: bool = False
     autocast: DType | None = None
     saved_hooks: Any = None
-    observer: Any = None
+    observer: Observer | None = None
     devices: tuple[Any, ...] = (None,)
     below: Any = None
     prepared: dict[Any, Any] = PREPARED["native"]
@@ -237,9 +238,8 @@ def swap_devices(devices: tuple[Any, ...]) -> tuple[Any, ...]:
     return previous
 
 
-def swap_observer(observer: Any) -> Any:
-    """Have each eager op run in the block that `observer(op, operands)` makes (None: plainly); the
-    one before."""
+def swap_observer(observer: Observer | None) -> Observer | None:
+    """Have `observer` (None: nothing) look on while eager ops run; the one before."""
     previous, STATE.observer = STATE.observer, observer
     return previous
 

@@ -1,14 +1,9 @@
 """`torch.utils._python_dispatch`: modes below the operators are not here; functions and
 methods can be looked at by `torch.overrides.TorchFunctionMode`."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "utils._python_dispatch", "TorchDispatchMode",
-        "use torch.overrides.TorchFunctionMode, or frontend.trace for the graph",
-    )
-)  # fmt: skip
+globals().update(stubs("utils._python_dispatch"))
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:

@@ -1,11 +1,7 @@
 """`torch.utils.benchmark`: not here; each name raises NotImplementedError when used."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-_ABSENT = absent_names(
-    "utils.benchmark",
-    "CallgrindStats Compare Fuzzer Measurement Timer",
-    "time with timeit, or torch.profiler for single operations",
-)
+_ABSENT = stubs("utils.benchmark")
 globals().update(_ABSENT)
 __all__ = list(_ABSENT)

@@ -1,12 +1,6 @@
 """`torch.utils.cpp_extension`: extensions in C++ are not here; each name raises when it is used."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "utils.cpp_extension",
-        "BuildExtension CppExtension CUDAExtension include_paths load load_inline",
-        "C++ extensions need PyTorch; torch.library.custom_op registers a function of Python",
-    )
-)
+globals().update(stubs("utils.cpp_extension"))
 CUDA_HOME = ROCM_HOME = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeGuard, TypeVar
@@ -134,7 +134,7 @@ def _forget() -> None:
         forget()
 
 
-def memo_of(owner: Any, otherwise: dict[Any, Any]) -> dict[Any, Any]:
+def memo_of(owner: Any, otherwise: MutableMapping[Any, Any]) -> MutableMapping[Any, Any]:
     """What `owner` remembers as long as the same answers are given; `otherwise` where nobody gives
     any."""
     answers = _ANSWERS.get()

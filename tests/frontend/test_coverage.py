@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 from pathlib import Path
@@ -40,3 +41,33 @@ def test_what_the_frontend_promises_is_there() -> None:
         target = module.place(space)
         for name in names.split():
             assert name in known[space] and hasattr(target, name), f"{space}.{name}"
+
+
+def used(source: str, path: str = "tests/frontend/test_x.py") -> Any:
+    return coverage().UsedNames(Path(path), ast.parse(source))
+
+
+def test_a_name_counts_in_its_namespace() -> None:
+    names = used("import frontend as torch\nfrom frontend import nn\ntorch.fft.rfft(x.mm(y))").used
+    assert {"torch.fft.rfft", "torch.Tensor.mm", "torch.nn"} <= names
+    assert not {"torch.mm", "torch.sparse.mm", "torch.rfft", "torch.Tensor.rfft"} & names
+    names = used("from frontend.nn import functional as F\nF.relu(x)\ndef f(peer): peer.torch.exp")
+    assert {"torch.nn.functional.relu", "torch.exp"} <= names.used
+    assert "torch.distributions.Beta" in used("lambda d: d.Beta(1, 2)").used
+    assert "torch.special.erf" in used("f('t.special.erf(x)')", "tests/frontend/peers/x.py").used
+    assert not used("'''relu'''\n# torch.relu").used
+
+
+def test_words_of_strings_count_where_names_are_looked_up() -> None:
+    file = used("import frontend as torch\nfor name in 'cos sin'.split(): getattr(torch, name)(x)")
+    assert file.looked_up == {"torch"} and {"cos", "sin"} <= file.words
+    file = used("from frontend import nn\ngetattr(nn, f'Conv{axes}d')")
+    assert file.patterns == {("torch.nn", r"Conv(\w+?)d")}
+    assert used("run(f't.fft.{name}(x)')", "tests/frontend/peers/x.py").looked_up == {"torch.fft"}
+
+
+def test_what_raises_is_not_there() -> None:
+    from frontend.nested import nested_tensor
+
+    assert nested_tensor.absent
+    assert not coverage().has(coverage().place("torch.nested"), "nested_tensor")

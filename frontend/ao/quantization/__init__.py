@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
 
 def _absent(*args: Any, **kwargs: Any) -> NoReturn:
@@ -26,14 +26,7 @@ class DeQuantStub(QConfig):
     """Raises NotImplementedError."""
 
 
-globals().update(
-    absent_names(
-        "ao.quantization",
-        "FakeQuantize FakeQuantizeBase MinMaxObserver MovingAverageMinMaxObserver ObserverBase "
-        "QuantWrapper",
-        "there is no quantization; compute in floats",
-    )
-)
+globals().update(stubs("ao.quantization"))
 
 _FUNCTIONS = (
     "convert", "default_observer", "default_per_channel_weight_observer",

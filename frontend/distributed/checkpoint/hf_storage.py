@@ -1,11 +1,5 @@
 """`torch.distributed.checkpoint.hf_storage`: of parts in safetensors files."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "distributed.checkpoint.hf_storage",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter",
-        "torch.save of a state_dict on rank 0 writes a checkpoint, which every rank loads",
-    )
-)
+globals().update(stubs("distributed.checkpoint.hf_storage"))

@@ -1,15 +1,5 @@
 """`torch.distributed.fsdp`: parameters in shares, which are not here."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "distributed.fsdp",
-        "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
-        "FullStateDictConfig FullyShardedDataParallel LocalStateDictConfig MixedPrecision "
-        "MixedPrecisionPolicy OffloadPolicy ShardedStateDictConfig ShardingStrategy StateDictType "
-        "UnshardHandle fully_shard register_fsdp_forward_method",
-        "each rank holds all parameters: DistributedDataParallel trains data parallel, and "
-        "ZeroRedundancyOptimizer keeps the optimizer's state in shares",
-    )
-)
+globals().update(stubs("distributed.fsdp"))

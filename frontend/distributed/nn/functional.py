@@ -12,17 +12,12 @@ from frontend.distributed.alltoall import all_to_all as exchange_all
 from frontend.distributed.collectives import ReduceOp
 from frontend.distributed.groups import get_rank, get_world_size
 from frontend.functions.creation import empty_like, zeros_like
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 from frontend.tensors.tensor import Tensor
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
 
-globals().update(
-    absent_names(
-        "distributed.nn.functional", "all_to_all_single gather reduce scatter",
-        "all_gather, all_reduce, reduce_scatter, all_to_all and broadcast are there",
-    )
-)  # fmt: skip
+globals().update(stubs("distributed.nn.functional"))
 
 
 class AllReduced(Function):

@@ -2,15 +2,9 @@
 
 from frontend.distributed import device_mesh
 from frontend.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 globals().update({name: getattr(device_mesh, name) for name in ("DeviceMesh", "init_device_mesh")})
-globals().update(
-    absent_names(
-        "distributed.tensor",
-        "DTensor distribute_module distribute_tensor",
-        "every process holds whole tensors; DistributedDataParallel trains data parallel",
-    )
-)
+globals().update(stubs("distributed.tensor"))

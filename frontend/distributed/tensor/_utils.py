@@ -1,11 +1,5 @@
 """`torch.distributed.tensor._utils`: which part of a divided tensor a process holds."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "distributed.tensor._utils",
-        "compute_global_tensor_info compute_local_shape compute_local_shape_and_global_offset",
-        "every process holds whole tensors; DistributedDataParallel trains data parallel",
-    )
-)
+globals().update(stubs("distributed.tensor._utils"))

@@ -1,14 +1,8 @@
 """`torch.fx.experimental.proxy_tensor`: graphs of operators, made by running a function."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "fx.experimental.proxy_tensor",
-        "ProxyTorchDispatchMode make_fx",
-        "torch.export.export gives the graph of a Module, torch.fx.symbolic_trace one of its calls",
-    )
-)
+globals().update(stubs("fx.experimental.proxy_tensor"))
 
 
 def get_proxy_mode() -> None:

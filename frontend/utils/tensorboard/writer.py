@@ -20,7 +20,7 @@ from tensorboard.summary.writer.event_file_writer import (
     EventFileWriter,
 )
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 from frontend.utils.tensorboard import summaries
 from frontend.utils.tensorboard.arrays import array_of, figures_of, image_of, number_of
 from frontend.utils.tensorboard.embeddings import write_embedding
@@ -348,6 +348,6 @@ class SummaryWriter:
         self.close()
 
 
-SummaryWriter.add_onnx_graph = absent_names(  # type: ignore[attr-defined]
-    "utils.tensorboard.SummaryWriter", "add_onnx_graph", "add_graph shows a Module's graph"
+SummaryWriter.add_onnx_graph = stubs(  # type: ignore[attr-defined]
+    "utils.tensorboard.SummaryWriter"
 )["add_onnx_graph"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import memo_of
+from graphc.latest import Latest
 from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
 from graphc.system import IMPORTING
 
 DEFINITIONS = 1024
-"""How many definitions of a composite are kept: there is one for each of its sizes."""
+"""How many definitions of a composite are kept, those asked for last: there is one for each of its
+sizes."""
 
 
 class Composite(Op):
@@ -40,7 +42,7 @@ class Composite(Op):
         self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)
-        self._definitions: dict[Any, Graph] = {}
+        self._definitions: Latest[Any, Graph] = Latest(DEFINITIONS)
 
     def has_kernel(self, types: Types) -> bool:
         """Whether a kernel of its own computes the op for these operands."""
@@ -52,19 +54,18 @@ class Composite(Op):
         """The graph of the definition for these types."""
         # The text tells 1 from 1.0 and True, and 0.0 from -0.0, which are equal as keys.
         key = (types, repr(sorted(attributes.items())))
-        definitions = self._definitions
+        definitions: MutableMapping[Any, Graph] = self._definitions
         if any([type.is_symbolic for type in types]):
             definitions = memo_of(self, definitions)
-        if key not in definitions:
+        known = definitions.get(key)
+        if known is None:
             builder = GraphBuilder(self.name)
             inputs = [builder.input(f"x{i}", type) for i, type in enumerate(types)]
             results = self.define(*inputs, **attributes)
-            if len(definitions) >= DEFINITIONS:
-                definitions.clear()
-            definitions[key] = builder.finish(
+            known = definitions[key] = builder.finish(
                 *(results if isinstance(results, tuple) else (results,))
             )
-        return definitions[key]
+        return known
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         return tuple(self.definition(types, attributes).output_types)

@@ -1,11 +1,5 @@
 """`torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook`: not here."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook",
-        "PostLocalSGDState post_localSGD_hook",
-        "default_hooks has averages, plain and in half precision",
-    )
-)
+globals().update(stubs("distributed.algorithms.ddp_comm_hooks.post_localSGD_hook"))
