@@ -72,6 +72,8 @@ def _details(each: Any) -> Iterator[str]:
     updated = [names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
+    if program.numbers.told:
+        yield from _wrapped([f"assigned: {'; '.join(program.numbers.told)}"], 3)
     yield from _saved(each)
     if each.packing is not None:
         yield from _wrapped(each.packing.explain(), 2)

@@ -193,13 +193,15 @@ def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
 def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str,
     sizes: SizedArguments | None = None, effects: TracedEffects | None = None,
+    assigns: bool = False,
 ) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
     With `sizes` some extents and numbers of the arguments are known only at a call; with `effects`
-    those end the trace, which happen once without.
+    those end the trace, which happen once without. `assigns`: what it assigns to numbers and plain
+    values outside is noted (`Session.assigned`), and they are as before, too.
     """
-    session = Session(name, function, sizes, effects)
+    session = Session(name, function, sizes, effects, assigns)
     if sizes is not None:
         structure = tree.with_numbers(structure, map(opened, sizes.numbers))
     arguments, keywords = tree.build(structure, iter(leaves))
@@ -213,7 +215,7 @@ def run_trace(
             result = function(*arguments, **keywords)
             session.exchanges.check_ended()
             session.hooks.check_removed()
-            session.numbers.places.check_unchanged()
+            session.assigned.take()
             session.captured_globals.close_numbers()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)

@@ -151,3 +151,10 @@ def name_in(function: Any) -> str | None:
         return str(function.__name__)
     name = (state_of(function) or {}).get("__name__")
     return name if isinstance(name, str) else None
+
+
+def sets_plainly(kind: type) -> bool:
+    """Whether assigning an attribute of an object of this class puts it into its dict, or is what
+    Modules do, and runs nothing of the user's."""
+    having = next(each for each in kind.__mro__ if "__setattr__" in vars(each))
+    return having is object or package(having.__module__) in OURS
