@@ -134,10 +134,10 @@ class OpenSizes:
         assert sizes is not None
         needed = self._history(key).traced(sizes, program.size_guards)
         for place, part in sizes.places:
-            known = self._places.get(place.identity)
-            if known is None or needed.isdisjoint(names_in(part)):
+            open_ = self._places.get(place.identity)
+            if open_ is None or needed.isdisjoint(names_in(part)):
                 continue
-            if known.group is not None and not self._is_number(known, program, part):
+            if open_.group is not None and not self._is_number(open_, program, part):
                 continue
             self._closed[place.identity] = self._places.pop(place.identity)
 
@@ -145,8 +145,10 @@ class OpenSizes:
         """Whether a number that the function assigns is needed as it is, or is asked about so often
         that it might be."""
         assert program.sizes is not None and program.answers is not None
-        fixed = program.answers.fixed
-        if any(text_of(g.left) in fixed and names_in(part) & g.decides for g in program.size_guards):
+        names, fixed = names_in(part), program.answers.fixed
+        if any(
+            text_of(each.left) in fixed and names & each.decides for each in program.size_guards
+        ):
             return True
         asked = self._values.setdefault((*known.place.identity, "asked"), set())
         asked.add(shown(known.place.read()))
