@@ -36,6 +36,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.effects import TracedEffects
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.size_rules import Rules, rules_of
 from frontend.tracing.sizes import SizedArguments
@@ -113,7 +114,7 @@ class CompiledFunction:
             raise
 
     def _changed(self, what: str) -> TraceError:
-        return TraceError(
+        return FirstCallError(
             f"tracing {name_of(self.function)} changed what the trace relies on: {what}",
             hint="compiled code does not repeat what Python does: assign it outside, or keep what "
             "changes from call to call in a tensor that is changed in place",

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontend.tensors.sizes import extents_in, is_open
 from frontend.tracing.guards.kinds import sets_plainly
-from frontend.tracing.outside.check import is_plain, same
-from frontend.tracing.outside.source import MISSING, ItemSource, MemberSource, PlaceSource
+from frontend.tracing.outside.check import Same, is_plain, same
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import (
+    MISSING,
+    ItemSource,
+    MemberSource,
+    PlaceSource,
+    StateSource,
+)
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.size_floats import is_open as is_expression
@@ -48,16 +56,30 @@ class AssignedPlaces:
 
     def takes(self, module: Any, name: str, value: Any) -> bool:
         """Whether each call can assign an attribute that the trace is about to write."""
-        if not self.assigns or not _can_be_put(value) or not sets_plainly(type(module)):
-            return False
         place = MemberSource(vars(module), name, f"{type(module).__name__}.{name}")
+        if not sets_plainly(type(module)) or not self._can_take(place, value):
+            return False
+        self._session.follow(module)  # the guard on it is made of what stands there now
+        return True
+
+    def takes_state(self, state: dict[Any, Any], key: Any, value: Any) -> bool:
+        """Whether each call can assign an item of an optimizer's state."""
+        place = StateSource(state, key, f"state {key!r} of an optimizer")
         before = place.now()
+        if not self._can_take(place, value):
+            return False
+        if not self._session.numbers.places.has(place):
+            self._session.guard(place.identity, lambda: Guard(place, Same(before)))
+        return True
+
+    def _can_take(self, place: PlaceSource, value: Any) -> bool:
+        before = place.now()
+        if not self.assigns or not _can_be_put(value):
+            return False
         if not _can_be_put(before) and before is not MISSING:
             return False
-        if place.identity not in self._written:
-            self._session.refuse_in_region(f"assigning {place.label}")
-            self._session.follow(module)  # the guard on it is made of what stands there now
-            self._written[place.identity] = Assigned(place, before, None)
+        self._session.refuse_in_region(f"assigning {place.label}")
+        self._written.setdefault(place.identity, Assigned(place, before, None))
         return True
 
     def take(self) -> None:
@@ -72,7 +94,7 @@ class AssignedPlaces:
         fixed = {
             each.place.identity: each
             for each in [*self._written.values(), *self._by_guards()]
-            if not places.is_open(*each.place.identity) and not self._is_set_by_code(each.place)
+            if not places.has(each.place) and not self._is_set_by_code(each.place)
         }
         self.of_fixed = [
             each._replace(value=_settled(each.place.now()))
@@ -99,9 +121,11 @@ class AssignedPlaces:
                 value = place.now()
                 if is_plain(before) and _can_be_put(value):
                     yield Assigned(place, before, None)
-        for names, name in reached.appeared():
-            place = ItemSource(names, name, f"{name!r}")
-            if _can_be_put(place.now()):
+        new = [ItemSource(names, name, repr(name)) for names, name in reached.appeared()]
+        for items in reached.containers:
+            new += items.given()
+        for place in new:
+            if _can_be_put(place.now()) or _is_made_of_plain(place.now()):
                 yield Assigned(place, MISSING, None)
 
     def _is_set_by_code(self, place: PlaceSource) -> bool:
@@ -145,9 +169,19 @@ def _can_be_put(value: Any) -> bool:
     return is_open(value) or is_plain(value)
 
 
+def _is_made_of_plain(value: Any) -> bool:
+    """Whether it is a list, dict or set of plain values and of such: each call puts a copy."""
+    kind = type(value)
+    if kind in (list, set):
+        return all(is_plain(item) or _is_made_of_plain(item) for item in value)
+    if kind is dict:
+        return all(map(is_plain, value)) and _is_made_of_plain([*value.values()])
+    return False
+
+
 def _settled(value: Any) -> Any:
     """An expression, or the plain value."""
-    return extents_in(value) if is_open(value) else value
+    return extents_in(value) if is_open(value) else deepcopy(value)
 
 
 def _refused(place: PlaceSource) -> TraceError:

@@ -10,6 +10,7 @@ from typing import Any
 
 from frontend.tensors.epoch import changed
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.outside.check import ModuleMembers, TypeAndFlag, is_plain
 from frontend.tracing.outside.guard import Guard, module_guard
 from frontend.tracing.outside.source import Call, CapturedSource, TensorSource
@@ -183,7 +184,7 @@ def refused_attribute(owner: Any, name: str, value: Any) -> TraceError:
     hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
     if isinstance(value, Tensor):
         hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
-    return TraceError(
+    return FirstCallError(
         f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
         "the assignment",
         hint=hint,

@@ -8,6 +8,7 @@ out: for the sizes and numbers of a call the arrays that native code gets
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -107,6 +108,8 @@ class CallNumbers:
 
 
 def _value(expression: Any, numbers: Mapping[str, Any]) -> Any:
+    if not is_open(expression):  # a list its place has for itself
+        return deepcopy(expression) if type(expression) in (list, dict, set) else expression
     value = value_at(expression, numbers)
     if type(expression) is SizeFloat and not isinstance(value, float):
         raise TypeError("no float")

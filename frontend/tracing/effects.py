@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.guards.items import Items
+from frontend.tracing.guards.items import FirstCallError, Items
 from frontend.tracing.guards.kinds import STANDS_FOR
 from frontend.tracing.handed_out import HandedOut, used
 from frontend.tracing.outside.check import is_plain
@@ -57,7 +57,7 @@ _READING_CODE = {"linecache", "importlib._bootstrap", "importlib._bootstrap_exte
 warning, modules that are imported."""
 
 
-class TracedEffectError(TraceError):
+class TracedEffectError(FirstCallError):
     """An effect that nothing can undo, in a trace."""
 
 

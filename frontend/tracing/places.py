@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from frontend.tracing.containers import contents
 from frontend.tracing.outside.check import same
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import PlaceSource
@@ -39,9 +40,18 @@ class OpenPlaces:
         """Whether what is read there is read anew at each call."""
         return (id(holder), key) in self._known
 
+    def has(self, place: PlaceSource) -> bool:
+        """Whether a place is open."""
+        return place.identity in self._known
+
     def keys_of(self, holder: Any) -> set[Any]:
         """The keys of a dict that are open."""
         return {key for identity, key in self._known if identity == id(holder)}
+
+    def contents(self, holder: Any) -> list[Any]:
+        """What a container holds, with the numbers that stand outside."""
+        outside = {id(symbol): value for (_, symbol), value in zip(self.pairs, self._outside)}
+        return [outside.get(id(item), item) for item in contents(holder)]
 
     def enter(self) -> None:
         self._outside = [place.read() for place, _ in self.pairs]

@@ -34,7 +34,7 @@ from frontend.tracing.assigned import AssignedPlaces
 from frontend.tracing.attributes import AssignedAttributes, refused_attribute
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, have_state
-from frontend.tracing.containers import can_be_put_back, contents
+from frontend.tracing.containers import can_be_put_back
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.effects import TracedEffects
 from frontend.tracing.exchanges import Exchanges
@@ -526,7 +526,7 @@ class Session(Mutations):
         if guard is None:
             guard = self._guarded[key] = make()
             self.guards.append(guard)
-            self.kept += [(holder, contents(holder)) for holder in kept]
+            self.kept += [(holder, self.numbers.places.contents(holder)) for holder in kept]
         return guard
 
     def write_attribute(self, owner: Any, name: str, value: Any, is_state: bool) -> None:

@@ -277,6 +277,45 @@ class MemberSource(ItemSource):
         changed()
 
 
+class StateSource(ItemSource):
+    """An item of an optimizer's state, which no trace may write otherwise."""
+
+    __slots__ = ()
+
+    def read(self, call: Call = ()) -> object:
+        return self.holder.get(self.key, MISSING)
+
+    def put(self, value: object) -> None:
+        if value is MISSING:
+            dict.pop(self.holder, self.key, None)
+        else:
+            dict.__setitem__(self.holder, self.key, value)
+        changed()
+
+
+class PositionSource(PlaceSource):
+    """A place in a list."""
+
+    __slots__ = ()
+
+    holder: list[object]
+    key: int
+
+    def __init__(self, holder: list[object], key: int, label: str):
+        super().__init__(holder.__getitem__, key, label)  # type: ignore[arg-type]
+        self.holder = holder
+
+    @property
+    def identity(self) -> tuple[int, object]:
+        return id(self.holder), self.key
+
+    def read(self, call: Call = ()) -> object:
+        return self.holder[self.key] if self.key < len(self.holder) else MISSING
+
+    def put(self, value: object) -> None:
+        self.holder[self.key] = value
+
+
 class CellSource(PlaceSource):
     """A closure variable."""
 

@@ -384,3 +384,112 @@ def test_as_many_steps_as_there_are_parameters_share_a_number() -> None:
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     assert traces(compiled) == 1
     assert len(compiled.specializations[0].program.numbers.expressions) <= 2
+
+
+class Lazy(torch.optim.Optimizer):
+    """State of Python's, made at the first step."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 0.1})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["step"], state["m"] = 0, torch.zeros_like(p)
+                state["step"] += 1
+                state["m"].mul_(0.9).add_(p.grad, alpha=0.1)
+                p.sub_(state["m"] * (group["lr"] / (1 - 0.9 ** state["step"])))
+
+
+class LazyPlain:
+    """The same of one's own."""
+
+    def __init__(self, parameters: Any) -> None:
+        self.parameters = list(parameters)
+        self.state: dict[Any, Any] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for i, p in enumerate(self.parameters):
+            state = self.state.setdefault(i, {"step": 0, "m": torch.zeros_like(p)})
+            state["step"] += 1
+            state["m"].mul_(0.9).add_(p.grad, alpha=0.1)
+            p.sub_(state["m"] * (0.1 / (1 - 0.9 ** state["step"])))
+
+
+@pytest.mark.parametrize("kind", [Lazy, LazyPlain])
+@pytest.mark.filterwarnings("ignore:compiled step runs eagerly")
+def test_state_that_the_first_step_makes(kind: Any) -> None:
+    def run(compile: Any) -> Any:
+        torch.manual_seed(0)
+        model = nn.Linear(16, 3)
+        optimizer = kind(model.parameters())
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        function = compile(step)
+        losses = [function(X).item() for _ in range(5)]
+        assert [each["step"] for each in optimizer.state.values()] == [5, 5]
+        return losses, function
+
+    expected, _ = run(lambda step: step)
+    losses, compiled = run(torch.compile)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert traces(compiled) == 1  # the first call ran eagerly
+
+
+def test_items_of_lists_and_keys_that_are_given() -> None:
+    def counts(counter: Any, x: Any) -> Any:
+        counter.options["sizes"][1] += 1
+        return x * counter.options["sizes"][1]
+
+    def make() -> tuple[Any, Any]:
+        counter = Counter()
+        counter.options["sizes"] = [5, 0]
+        return (lambda x: counts(counter, x)), counter
+
+    runs_as_eager(make, 1)
+
+    def gives(counter: Any, x: Any) -> Any:
+        counter.options["calls"] = counter.options.get("calls", 0) + 1
+        kept = counter.options.setdefault("kept", {"n": 0, "all": []})
+        kept["n"] += 1
+        return x * counter.options["calls"] * kept["n"]
+
+    runs_as_eager(with_counter(gives), 2)
+
+    def once(counter: Any, x: Any) -> Any:
+        if "done" in counter.options:
+            return x
+        counter.options["done"] = True
+        return x * 3
+
+    runs_as_eager(with_counter(once), 2)
+
+
+def test_a_buffer_that_the_first_call_registers() -> None:
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("w", torch.ones(16))
+
+        def forward(self, x: Any) -> Any:
+            if not hasattr(self, "bias"):
+                self.register_buffer("bias", self.w * 2, persistent=False)
+            return x * self.bias
+
+    model = Biased()
+    compiled = torch.compile(model)
+    with pytest.warns(UserWarning, match=r"Biased\.bias is assigned"):
+        results = [compiled(X) for _ in range(3)]
+    assert all(result.tolist() == (X * 2).tolist() for result in results)
+    assert traces(compiled) == 1 and "bias" in model._buffers
+    assert list(model.state_dict()) == ["w"]
