@@ -254,11 +254,24 @@ class Specialization:
             new[position] if source is None else source.tensor(arguments)
             for position, source in left.returned
         ]
-        for effect, number, count in left.effects:
-            at = left.first_tap + number
-            effect([_tensor(values[i], self.types[i]) for i in range(at, at + count)])
+        if left.effects:
+            self._repeat(new, values)
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
+
+    def _repeat(self, new: Sequence[Tensor], values: Sequence[Any]) -> None:
+        """The effects of the function: one tensor is the same in all of them."""
+        left = self.program.results
+        tapped: dict[int, Tensor] = {}
+        for effect, places in left.effects:
+            for place in places:
+                if place >= 0 and place not in tapped:
+                    at = left.first_tap + place
+                    tensor = tapped[place] = _tensor(values[at], self.types[at])
+                    if place in left.closed_taps:
+                        tensor._edge = closed(self.program.name, tensor.tensor_type)
+                        tensor._requires_grad = True
+            effect([new[-1 - place] if place < 0 else tapped[place] for place in places])
 
     def _pass_on(
         self, ends: Sequence[tuple[InputSource, int]], retain: bool, arguments: Sequence[Tensor],

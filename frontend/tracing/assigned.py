@@ -14,6 +14,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontend.tensors.sizes import extents_in, is_open
+from frontend.tracing.containers import size_of
 from frontend.tracing.guards.kinds import sets_plainly
 from frontend.tracing.outside.check import Same, is_plain, same
 from frontend.tracing.outside.guard import Guard
@@ -147,7 +148,11 @@ class AssignedPlaces:
         places = [place for guard in guards for place, _ in guard.numbers()]
         places += [place for place, _ in self._session.numbers.places.pairs]
         before = [place.now() for place in places]
+        lists = [(each, size_of(each.holder)) for each in self._session.captured_globals.containers]
         yield
+        for items, size in lists:
+            if size_of(items.holder) != size:
+                self._session.refuse_in_region(f"changing {items.label}")
         for place, value in zip(places, before):
             now = place.now()
             if now is not value and (is_open(now) or is_open(value) or not same(now, value)):

@@ -86,11 +86,16 @@ class Trace:
             session.taps += [(gradient, _handed_on) for _, gradient in gradients]
             ends = [session.source_of(tensor) for tensor, _ in gradients]
             self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
-        # What each call does when it is over, and the number of its first value.
-        self.effects: list[tuple[RepeatedEffect, int]] = []
+        # What each call does when it is over, and where its values are: of the new results, as
+        # -1 - position, or of those that are tapped.
+        self.effects: list[tuple[RepeatedEffect, tuple[int, ...]]] = []
+        places = {id(tensor): -1 - position for position, tensor in enumerate(self.new)}
         for effect in () if session.effects is None else session.effects.recorded:
-            self.effects.append((effect, len(session.taps)))
-            session.taps += [(tensor, _handed_on) for tensor in effect.tensors]
+            for tensor in effect.tensors:
+                if id(tensor) not in places:
+                    places[id(tensor)] = len(session.taps)
+                    session.taps.append((tensor, _handed_on))
+            self.effects.append((effect, tuple([places[id(each)] for each in effect.tensors])))
         self.first_tap = len(self.outputs)
         self.outputs += [session.value(tensor) for tensor, _ in session.taps]
         self._check_flags()
