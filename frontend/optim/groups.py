@@ -23,7 +23,6 @@ from frontend.tracing.outside.check import Identical, ValueCheck, is_plain, same
 from frontend.tracing.outside.constants import Constants
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import MISSING, Call, Source
-from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
