@@ -144,6 +144,9 @@ class AssignedPlaces:
     def unchanged(self) -> Iterator[None]:
         """Raise TraceError for what is assigned inside, in the body of a loop or branch: a trace
         runs it once or twice, calls as often as it comes."""
+        if not self.assigns:
+            yield
+            return
         guards = self._session.captured_globals.guards
         places = [place for guard in guards for place, _ in guard.numbers()]
         places += [place for place, _ in self._session.numbers.places.pairs]

@@ -25,7 +25,8 @@ FOLLOWED = (
     "counting module", "tensor attribute set",
 )  # fmt: skip
 REFUSED = (
-    "list that is read and grows", "iterator", "given list changed", "caught value", "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
+    "list that is read and grows", "iterator", "given list changed", "caught value",
+    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
 )  # fmt: skip
 
 
