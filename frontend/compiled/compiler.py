@@ -23,7 +23,12 @@ from frontend.compiled.overlap import check_overlap
 from frontend.compiled.program import TracedProgram, program_of
 from frontend.compiled.signature import Signature, changes, signature
 from frontend.compiled.sizing import OpenSizes
-from frontend.compiled.specialization import Specialization, nothing, specialization_at
+from frontend.compiled.specialization import (
+    Specialization,
+    nothing,
+    only_specialization,
+    specialization_at,
+)
 from frontend.compiled.specializations import Specializations
 from frontend.compiled.trace_history import TraceHistory
 from frontend.tensors.epoch import TRACE_LOCK
@@ -31,6 +36,7 @@ from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.effects import TracedEffects
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.guards.kinds import forward_of, name_in, runs_eagerly
 from frontend.tracing.size_rules import Rules, rules_of
 from frontend.tracing.sizes import SizedArguments
@@ -68,10 +74,10 @@ class CompiledFunction:
         serving = self._known.find(key, leaves)
         plain = not keywords and len(leaves) == len(arguments) and not aliases
         if serving is not None:
-            one, numbers = serving
-            if plain and numbers is None and not one.program.free.are_read:
+            one, computed = serving
+            if plain and computed is None and not one.program.free.are_read:
                 self._known.cache = InlineCache(one, leaves)
-            return one.call(leaves, numbers)
+            return one.call(leaves, computed)
         programs = len(self._history.lines)
         refusal = self._fallback.find(key, leaves, programs) if self._fallback.refusals else None
         if refusal is None:
@@ -108,7 +114,7 @@ class CompiledFunction:
             raise
 
     def _changed(self, what: str) -> TraceError:
-        return TraceError(
+        return FirstCallError(
             f"tracing {name_of(self.function)} changed what the trace relies on: {what}",
             hint="compiled code does not repeat what Python does: assign it outside, or keep what "
             "changes from call to call in a tensor that is changed in place",
@@ -134,18 +140,25 @@ class CompiledFunction:
             serving = self._known.at_signature(key, leaves)
             if serving is not None:
                 return serving[0]
-            try:
-                sized = self._instance(key, leaves, structure)
-            except (MemoryLimitError, SizeBoundError):
-                raise
-            except Exception as error:
-                # Where it cannot be traced so, sizes are numbers; what the user has to see comes
-                # again then.
-                specialization = self._specialize(key, leaves, structure)
-                self._open_sizes.refuse(key)
-                self._history.not_open(error)
-                return specialization
-            return sized or self._specialize(key, leaves, structure)
+            while True:
+                try:
+                    return self._made(key, leaves, structure)
+                except _MoreOpen:  # there is an end to the places that a trace assigns
+                    continue
+
+    def _made(self, key: Signature, leaves: list[Tensor], structure: Any) -> Specialization:
+        try:
+            sized = self._instance(key, leaves, structure)
+        except (MemoryLimitError, SizeBoundError, _MoreOpen):
+            raise
+        except Exception as error:
+            # Where it cannot be traced so, sizes are numbers; what the user has to see comes again
+            # then.
+            specialization = self._specialize(key, leaves, structure)
+            self._open_sizes.refuse(key)
+            self._history.not_open(error)
+            return specialization
+        return sized or self._specialize(key, leaves, structure)
 
     def _instance(
         self, key: Signature, leaves: list[Tensor], structure: Any
@@ -186,7 +199,7 @@ class CompiledFunction:
         """That of a program for this signature alone: the newest first, so that alternating ones
         keep theirs."""
         program, undo = self._program(key, leaves, structure)
-        return self._known.add(key, Specialization(program, {}, (), undo))
+        return self._known.add(key, only_specialization(program, undo))
 
     def _program(
         self, key: Signature, leaves: list[Tensor], structure: Any,
@@ -203,9 +216,12 @@ class CompiledFunction:
             reason = "; ".join([reason, *self._open_sizes.broken(key)])
         effects = None if self.options.fullgraph else TracedEffects()
         name = name_of(self.function)
-        traced = run_trace(self.function, leaves, structure, name, sized, effects)
+        traced = run_trace(self.function, leaves, structure, name, sized, effects, True)
         try:
             session = traced.session
+            if self._open_sizes.open_assigned(session.assigned.of_fixed):
+                raise _MoreOpen
+            session.numbers.assign([*session.assigned.of_open, *session.assigned.of_fixed])
             relied_on = (*session.captured_globals.guards, *session.guards)
             if now_other := broken(relied_on, session.scope.paths(), leaves):
                 raise self._changed("; ".join(now_other))  # before anything is compiled
@@ -380,6 +396,10 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self._counted()}>"
+
+
+class _MoreOpen(Exception):
+    """A trace assigned numbers that are left open from now on."""
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -92,6 +92,12 @@ class DifferentiableFunction:
 
     # -- calling -----------------------------------------------------------------------------
 
+    def _end_inside(self, outputs: Sequence[Tensor]) -> None:
+        """Outputs that depend on no input that requires gradients, but on leaves that are made in
+        the function: they require gradients, as in eager mode."""
+        kinds = tuple([output.tensor_type for output in outputs])
+        record(LeavesInside(self.traced.name), {}, (), tuple(outputs), Saves((), kinds, NOTHING))
+
     def __call__(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         """The outputs; updates are written into the arrays. `tensors[i]` is what input i is a
         value of on the tape, `arrays[i]` its value. What is recorded is what the trace recorded,
@@ -104,9 +110,22 @@ class DifferentiableFunction:
                 mark_non_differentiable(function, operands, outputs[i], error)
         else:
             outputs = [*map(make, run(self.plain, [*arrays]), self.types)]
+            if traced.active and not any(traced.wanted):
+                self._end_inside([outputs[i] for i in traced.active])
         for i in traced.leaves:
             outputs[i]._requires_grad = True
         return outputs
+
+
+class LeavesInside:
+    """The op of a tape node before which there are leaves alone that a call has made: nobody else
+    has them, and the gradients that come to them are gone with them."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
+        return ()
 
 
 def run(executable: Any, arrays: list[Any]) -> Any:

@@ -72,6 +72,8 @@ def _details(each: Any) -> Iterator[str]:
     updated = [names[position] for position in each.updated]
     if updated:
         yield from _wrapped([f"updated in place: {', '.join(grouped(updated))}"], 3)
+    if program.numbers.told:
+        yield from _wrapped([f"assigned: {'; '.join(program.numbers.told)}"], 3)
     yield from _saved(each)
     if each.packing is not None:
         yield from _wrapped(each.packing.explain(), 2)
@@ -136,17 +138,17 @@ def _program(executable: Any) -> Iterator[str]:
 def _dearest(executable: Any) -> Iterator[str]:
     """The kernels that are thought to take most of a call, and what limits them."""
     with IMPORTING:
-        from graphc.schedule.plan import Launch, all_steps, kernels, locations
+        from graphc.schedule.plan import Launch, kernels, locations, steps_of_plans
         from graphc.schedule.threads import estimate
 
     plan = executable.plan
     names, times = kernels(plan), Counter[str]()
     places: dict[str, Any] = {}
     specs = {name: spec for spec, name in names.items()}
-    for step in all_steps(plan):
+    for owner, step in steps_of_plans(plan):
         if isinstance(step, Launch):
             name = names[step.kernel]
-            places.setdefault(name, next(iter(locations(plan, step)), None))
+            places.setdefault(name, next(iter(locations(owner, step)), None))
             times[name] += 1
     cost = {name: estimate(specs[name]) for name in times}
     total = sum(cost[name].nanoseconds * count for name, count in times.items()) or 1.0

@@ -23,7 +23,7 @@ from frontend.compiled.signature import Signature
 from frontend.compiled.sizing import form_of
 from frontend.tensors.state import STATE, swap_below
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.effects import TracedEffectError
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.guards.kinds import is_nn_module, runs_eagerly
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import CapturedSource
@@ -68,7 +68,7 @@ class Refusal:
         self.guards = list(guards)
         self.check: Callable[..., bool] | None = None
         self.epoch: object = None
-        self.may_be_once = False  # an effect of first calls (a warning, a file): traced once more
+        self.may_be_once = False  # of first calls (state, a file, a warning): traced once more
         self.calls = 0
         self.seconds = 0.0
 
@@ -122,7 +122,7 @@ class Fallback:
             self._below.reached(session.captured_globals.modules)
         new = Refusal(key, error, guards)
         alike = [each for each in self.refusals if each.form == new.form and each.text == new.text]
-        new.may_be_once = not alike and isinstance(error, TracedEffectError)
+        new.may_be_once = not alike and isinstance(error, FirstCallError)
         if any(old.key != key for old in alike):
             new.key = None  # whatever the sizes and numbers are
         kept = [old for old in self.refusals if not (old.may_be_once and old in alike)]
@@ -279,6 +279,9 @@ def check_apart(traced: Trace) -> None:
     another result: the code around it may write to one and read the other."""
     session = traced.session
     kept = {id(_root(tensor)) for tensor, _ in session.attributes.results}
+    recorded = () if session.effects is None else session.effects.recorded
+    given = [tensor for effect in recorded for tensor in effect.tensors]
+    kept |= {id(_root(x)) for x in given if all(x is not new for new in traced.new)}
     seen = set(session.captured) | kept
     for tensor in traced.new:
         root = id(_root(tensor))

@@ -13,6 +13,7 @@ from typing import Any
 from frontend.compiled.signature import Signature
 from frontend.tensors.sizes import names_of
 from frontend.tracing import tree
+from frontend.tracing.call_numbers import CallValues
 from frontend.tracing.outside.check import SameNumber
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.sizes import SizedArguments, fits
@@ -45,7 +46,7 @@ class FreeNumbers:
         """Of an instance at these sizes: numbers outside that are part of it."""
         return [Guard(place, SameNumber(value_at(part, sizes))) for place, part in self._needed]
 
-    def arrays(self, key: Signature, instance: Any) -> list[Any] | None:
+    def values(self, key: Signature, instance: Any) -> CallValues | None:
         """What Python computes for a call of this signature, of which an instance of the program
         has the sizes; None where what was asked of free numbers has other answers
         there, or Python raises an error."""
@@ -57,5 +58,5 @@ class FreeNumbers:
             return None
         if not all([guard.holds(known) for guard in instance.program.size_guards]):
             return None
-        computed: list[Any] | None = instance.program.numbers.arrays(known)
+        computed: CallValues | None = instance.program.numbers.values(known)
         return computed

@@ -20,12 +20,17 @@ import graphc
 from frontend.compiled.options import Options
 from frontend.compiled.program import program_of
 from frontend.compiled.signature import Signature
-from frontend.compiled.specialization import Specialization, specialization_at
+from frontend.compiled.specialization import (
+    Specialization,
+    only_specialization,
+    specialization_at,
+)
 from frontend.compiled.staged import StagedExecutable, cut_of
 from frontend.tensors.memory_tracking import put_back_count
 from frontend.tensors.state import STATE, get_eager_backend, set_eager_backend
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.sizes import SizedArguments
 from frontend.tracing.tracer import Trace, name_of, run_trace
 from graphc.debug.cut_decisions import cut_decisions
@@ -53,10 +58,10 @@ def traced_calls(
     optimizers = OptimizerStates()
     with optimizers:
         opened = None if sized is None else sized.arguments
-        trace = run_trace(function, leaves, structure, name_of(function), opened)
+        trace = run_trace(function, leaves, structure, name_of(function), opened, assigns=True)
         program = program_of(trace, _inspected(options), bool(STATE.grad_enabled), 1)
         known = None if sized is None else specialization_at(program, sized.signature)
-        specialization = known or Specialization(program, {}, ())
+        specialization = known or only_specialization(program)
         eager = _EagerRun(function, leaves, structure, trace, specialization, optimizers)
         executable, arrays = specialization.handed_over(leaves)
         if isinstance(executable, StagedExecutable):
@@ -209,6 +214,8 @@ class _EagerRun:
         self.structure = structure
         self.inputs, self.results = specialization.program.inputs, specialization.program.results
         self.captured = [each.tensor for each in trace.session.captured.values()]
+        assigned = trace.session.assigned
+        self.places = [each.place for each in (*assigned.of_open, *assigned.of_fixed)]
         self.optimizers = optimizers
         differentiable = specialization.function
         if differentiable is None:
@@ -220,7 +227,8 @@ class _EagerRun:
 
     def outputs(self, backend: str) -> list[Any]:
         """The graph's outputs by this eager backend, None for those that are not known."""
-        with self.optimizers, _tensors_kept([*self.captured, *self.leaves]), _by(backend):
+        kept = _tensors_kept([*self.captured, *self.leaves])
+        with self.optimizers, kept, _places_kept(self.places), _by(backend):
             arguments, keywords = tree.build(self.structure, iter(self.leaves))
             returned: list[Tensor] = []
             tree.flatten(self.function(*arguments, **keywords), returned)
@@ -253,6 +261,17 @@ def _by(backend: str) -> Iterator[None]:
         yield
     finally:
         set_eager_backend(before)
+
+
+@contextlib.contextmanager
+def _places_kept(places: Sequence[PlaceSource]) -> Iterator[None]:
+    """What stands at these is put back at the end."""
+    before = [place.now() for place in places]
+    try:
+        yield
+    finally:
+        for place, value in zip(places, before):
+            place.put(value)
 
 
 @contextlib.contextmanager

@@ -143,10 +143,13 @@ class Results:
     passed: tuple[tuple[Sequence[tuple[InputSource, int]], bool], ...]
     """For each `backward()` inside, tensors computed outside and which tapped values they get as
     gradients, to go on there; and whether it retains their graph."""
-    effects: tuple[tuple[RepeatedEffect, int, int], ...]
-    """What is done when the call is over, on which tapped values: the first, and how many."""
+    effects: tuple[tuple[RepeatedEffect, tuple[int, ...]], ...]
+    """What is done when the call is over, on which values: numbers of tapped ones, or -1 - that of
+    a new result."""
     closed: tuple[int, ...]
     """New results that backward cannot pass, since the step that made them is over."""
+    closed_taps: frozenset[int]
+    """Tapped values of which the same is so."""
     leaves: tuple[int, ...]
     dressed: tuple[tuple[int, type, dict[str, Any]], ...]
 
@@ -217,7 +220,7 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         derived = [tensor._edge is not None for tensor in traced.new]
         tapped = [tensor._edge is not None for tensor, _ in session.taps]
         differentiable = (any(derived) or any(tapped)) and not trains
-        results = _results(traced, graph_inputs, derived if trains else ())
+        results = _results(traced, graph_inputs, *((derived, tapped) if trains else ((), ())))
         if not differentiable:
             results, outputs = _with_grads(results, traced, options)
             graph, saved, size_guards = _graph(traced, graph_inputs, results, outputs, options)
@@ -279,7 +282,10 @@ def _guards(traced: Trace, inputs: Inputs, results: Results) -> tuple[Guard, ...
     )  # fmt: skip
 
 
-def _results(traced: Trace, graph_inputs: Sequence[GraphInput], closed: Sequence[bool]) -> Results:
+def _results(
+    traced: Trace, graph_inputs: Sequence[GraphInput], closed: Sequence[bool],
+    closed_taps: Sequence[bool],
+) -> Results:  # fmt: skip
     order = {id(x): position for position, x in enumerate(graph_inputs)}
     return Results(
         traced.structure,
@@ -292,8 +298,9 @@ def _results(traced: Trace, graph_inputs: Sequence[GraphInput], closed: Sequence
         tuple([fn for _, fn in traced.session.taps]),
         tuple(traced.kept),
         tuple(traced.passed),
-        tuple([(effect, first, len(effect.tensors)) for effect, first in traced.effects]),
+        tuple(traced.effects),
         tuple([position for position, is_over in enumerate(closed) if is_over]),
+        frozenset([i for i, is_over in enumerate(closed_taps) if is_over]),
         tuple(leaves(traced.new)),
         tuple(dressed(traced.new)),
     )

@@ -21,16 +21,25 @@ from frontend.compiled.program import TracedProgram
 from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization, specialization_at
 from frontend.tracing import tree
-from frontend.tracing.outside.source import PlaceSource
+from frontend.tracing.assigned import Assigned
+from frontend.tracing.outside.check import same, shown
 from frontend.tracing.places import changed_numbers
 from frontend.tracing.size_rules import Rules
-from frontend.tracing.sizes import SizedArguments, SizeHistory
-from graphc.ir.size_floats import names_in
+from frontend.tracing.sizes import OutsideNumber, SizedArguments, SizeHistory, can_be_open
+from graphc.errors import TraceError
+from graphc.ir.size_floats import names_in, text_of
 
 MOST = 8
 """Programs of open sizes kept for signatures of one form: the latest."""
 MOST_PLACES = 64
 """Numbers outside of a function that are left open: each is read at every call."""
+MOST_ASSIGNED = 1024
+"""Those among them that the function assigns itself: the counter of each parameter."""
+MOST_VALUES = 4
+"""Values of what a function assigns, of which each has a program of its own."""
+MOST_ASKED = 8
+"""Values of a number that a function assigns and leaves open, for which it has a program of its own
+(`if self.t == 1000`)."""
 AT_ONE_SIGNATURE = 4
 """Instances of one program that a signature has, which differ in numbers outside alone: each
 is asked whether it holds."""
@@ -45,8 +54,9 @@ class OpenSizes:
         self._histories: dict[Signature, SizeHistory] = {}
         self._programs: dict[Signature, list[TracedProgram]] = {}
         self._refused: set[Signature] = set()
-        self._places: dict[Any, PlaceSource] = {}  # of numbers outside that are left open
-        self._closed: dict[Any, PlaceSource] = {}  # of those that are not to be
+        self._places: dict[Any, OutsideNumber] = {}  # numbers that are left open, by identity
+        self._closed: dict[Any, OutsideNumber] = {}  # those that are not to be
+        self._values: dict[Any, set[str]] = {}  # by what is assigned: those it had in programs
         self._free: dict[Any, list[frozenset[int]]] = {}  # by structure without its numbers
 
     def sized(self, key: Signature, rules: Rules) -> SizedArguments | None:
@@ -69,8 +79,43 @@ class OpenSizes:
             for instance in known.get(each, ()):
                 changed = {place.identity: place for place in changed_numbers(instance.guards)}
                 for identity, place in changed.items():
-                    if identity not in self._closed and len(self._places) < MOST_PLACES:
-                        self._places[identity] = place
+                    is_new = identity not in self._closed and identity not in self._places
+                    if is_new and len(self._places) < MOST_PLACES:
+                        self._places[identity] = OutsideNumber(place)
+
+    def open_assigned(self, assigned: Sequence[Assigned]) -> bool:
+        """Of what a trace assigns numbers are left open, 0 too: whether there are more of these
+        than were. Raises TraceError for what each call would need a program of its own for."""
+        more = False
+        for each in assigned:
+            identity = each.place.identity
+            if self._can_be_open(each):
+                name = each.place.key if isinstance(each.place.key, str) else identity
+                group = (name, shown(each.before), shown(each.value))
+                self._places[identity] = OutsideNumber(each.place, 0, group)
+                more = True
+        for each in () if more else assigned:
+            values = self._values.setdefault(each.place.identity, set())
+            values.add(shown(each.before))
+            if len(values) > MOST_VALUES:
+                raise TraceError(
+                    f"{each.place.label} is assigned while tracing, and there is code for each of "
+                    f"its values: it was {', '.join(sorted(values))}",
+                    hint="count outside; or use it so that it stays open (docs/sizes.md, numbers)",
+                )
+        return more
+
+    def _can_be_open(self, assigned: Assigned) -> bool:
+        place, before, value = assigned
+        known = self._places.get(place.identity)
+        if self.dynamic is False or place.identity in self._closed:
+            return False
+        if known is None and len(self._places) >= MOST_ASSIGNED:
+            return False
+        least = 0 if known is None else known.least
+        opens = known is None or (known.group is None and known.least > 0)
+        alike = isinstance(value, float if isinstance(before, float) else int)
+        return opens and alike and not isinstance(value, bool) and can_be_open(before, least)
 
     def note(self, key: Signature) -> None:
         """The function can be called with these types."""
@@ -89,9 +134,25 @@ class OpenSizes:
         assert sizes is not None
         needed = self._history(key).traced(sizes, program.size_guards)
         for place, part in sizes.places:
-            if not needed.isdisjoint(names_in(part)):
-                self._closed[place.identity] = place
-                self._places.pop(place.identity, None)
+            open_ = self._places.get(place.identity)
+            if open_ is None or needed.isdisjoint(names_in(part)):
+                continue
+            if open_.group is not None and not self._is_number(open_, program, part):
+                continue
+            self._closed[place.identity] = self._places.pop(place.identity)
+
+    def _is_number(self, known: OutsideNumber, program: TracedProgram, part: Any) -> bool:
+        """Whether a number that the function assigns is needed as it is, or is asked about so often
+        that it might be."""
+        assert program.sizes is not None and program.answers is not None
+        names, fixed = names_in(part), program.answers.fixed
+        if any(
+            text_of(each.left) in fixed and names & each.decides for each in program.size_guards
+        ):
+            return True
+        asked = self._values.setdefault((*known.place.identity, "asked"), set())
+        asked.add(shown(known.place.read()))
+        return len(asked) > MOST_ASKED
 
     def found_without(self, key: Signature, numbers: FreeNumbers) -> Signature:
         """The signature without its free numbers, by which the instance is found from now on."""
@@ -112,6 +173,10 @@ class OpenSizes:
     def refuse(self, key: Signature) -> None:
         """Signatures of this form cannot be traced with sizes left open: do not try again. Where
         numbers outside were, it may be for these."""
+        zeros = [n for n in self._places.values() if n.least == 0 and same(n.place.read(), 0)]
+        if zeros:  # they may be left open from 1 on
+            self._places |= {n.place.identity: n._replace(least=1) for n in zeros}
+            return
         if not self._places:
             self._refused.add(form_of(key))
         self._closed |= self._places

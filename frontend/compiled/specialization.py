@@ -28,6 +28,7 @@ from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.sizes import number_at
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
+from frontend.tracing.call_numbers import CallValues
 from frontend.tracing.outside.source import InputSource
 from graphc.ir.dims import evaluate
 from graphc.ir.instances import type_at
@@ -43,19 +44,21 @@ class Specialization:
     """See the module. What a call reads of the TracedProgram stands here too: a call takes 3 µs."""
 
     __slots__ = (
-        "__weakref__", "bound", "calls", "check", "closed", "counters", "epoch", "executable",
-        "executables", "function", "grads", "guards", "in_order", "numbers", "other_updates",
-        "others", "packing", "positions", "program", "result_types", "saved", "signature", "single",
-        "sizes", "structure", "traces", "types", "undo", "updated",
+        "__weakref__", "assigned", "bound", "calls", "check", "closed", "counters", "epoch",
+        "executable", "executables", "function", "grads", "guards", "in_order", "numbers",
+        "other_updates", "others", "packing", "places", "positions", "program", "result_types",
+        "saved", "signature", "single", "sizes", "structure", "traces", "types", "undo", "updated",
     )  # fmt: skip
 
     def __init__(
-        self, program: TracedProgram, sizes: Mapping[str, Any], numbers: Sequence[Any],
+        self, program: TracedProgram, sizes: Mapping[str, Any], values: CallValues,
         undo: Callable[[], bool] = nothing,
     ):  # fmt: skip
         self.program = program
         self.sizes = sizes
-        self.numbers = numbers  # computed by Python for calls at these sizes
+        self.numbers = values.arrays  # computed by Python for calls at these sizes
+        self.assigned = values.assigned  # what such calls assign
+        self.places = program.numbers.places_assigned  # and where
         self.undo = undo  # what Python did at the trace, as long as no call succeeded
         self.signature: Any = None  # of the calls it is for
         self.calls = 0
@@ -141,8 +144,8 @@ class Specialization:
 
     # -- calling -----------------------------------------------------------------------------
 
-    def call(self, arguments: Sequence[Tensor], numbers: Sequence[Any] | None = None) -> Any:
-        """The results; `numbers`: what Python computed, if not that of the instance's sizes."""
+    def call(self, arguments: Sequence[Tensor], computed: CallValues | None = None) -> Any:
+        """The results; `computed`: by Python, if not for the instance's sizes."""
         bound = self.bound
         if not bound or (bound.watched and [*map(count_of, bound.watched)] != bound.counts):
             bound = self.bind()  # a weight was written of which there is a packed copy
@@ -152,19 +155,21 @@ class Specialization:
             arrays = [arguments[position]._value for position in self.positions] + bound.arrays
         if self.others:
             arrays += [source.array(arguments) for source in self.others]
-        arrays += self.numbers if numbers is None else numbers
+        arrays += self.numbers if computed is None else computed.arrays
         if TRACE_LOCK.traces != self.traces:  # some of these tensors may be without values
             self.bind()
-            return self.call(arguments, numbers)
+            return self.call(arguments, computed)
         self.calls += 1
         if self.function is not None:
-            return self._call_differentiable(self.function, arguments, arrays)
+            return self._call_differentiable(self.function, arguments, arrays, computed)
         values: Any = ()
         new = None
         try:
             values = run(bound.executable, arrays)
             if self.updated:
                 self._count_updates(arguments)
+            if self.places:
+                self._assign(computed)
             if self.single:
                 return make(values[0], self.result_types[0])
             new = self._left(arguments, values)
@@ -174,6 +179,7 @@ class Specialization:
             if written_by(error) and new is None:
                 # An interrupt, and native code had run: what belongs to that is done (again).
                 self._count_updates(arguments)
+                self._assign(computed)
                 self._left(arguments, written_by(error))
             raise
 
@@ -194,20 +200,25 @@ class Specialization:
         return tensors
 
     def _call_differentiable(
-        self, function: DifferentiableFunction, arguments: Sequence[Tensor], arrays: Sequence[Any]
-    ) -> Any:
+        self, function: DifferentiableFunction, arguments: Sequence[Tensor],
+        arrays: Sequence[Any], computed: CallValues | None,
+    ) -> Any:  # fmt: skip
         tensors = [source.tensor(arguments) for source in self.program.inputs.sources]
         results: Any = ()
+        done = False
         try:
             results = function(tensors, arrays)
             self._count_updates(arguments)
+            self._assign(computed)
+            done = True
             if self.grads:
                 self._left(arguments, results, results)
             return self._finished(arguments, results, results)
         except BaseException as error:
             note_written(error, results)
-            if written_by(error):
+            if written_by(error) and not done:
                 self._count_updates(arguments)
+                self._assign(computed)
             raise
 
     def _left(
@@ -243,11 +254,24 @@ class Specialization:
             new[position] if source is None else source.tensor(arguments)
             for position, source in left.returned
         ]
-        for effect, number, count in left.effects:
-            at = left.first_tap + number
-            effect([_tensor(values[i], self.types[i]) for i in range(at, at + count)])
+        if left.effects:
+            self._repeat(new, values)
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
+
+    def _repeat(self, new: Sequence[Tensor], values: Sequence[Any]) -> None:
+        """The effects of the function: one tensor is the same in all of them."""
+        left = self.program.results
+        tapped: dict[int, Tensor] = {}
+        for effect, places in left.effects:
+            for place in places:
+                if place >= 0 and place not in tapped:
+                    at = left.first_tap + place
+                    tensor = tapped[place] = _tensor(values[at], self.types[at])
+                    if place in left.closed_taps:
+                        tensor._edge = closed(self.program.name, tensor.tensor_type)
+                        tensor._requires_grad = True
+            effect([new[-1 - place] if place < 0 else tapped[place] for place in places])
 
     def _pass_on(
         self, ends: Sequence[tuple[InputSource, int]], retain: bool, arguments: Sequence[Tensor],
@@ -259,6 +283,13 @@ class Specialization:
             tensor: Any = source.tensor(arguments)
             roots.append((tensor, make(values[first + number], tensor.tensor_type)))
         run_backward(roots, None, retain_graph=retain, create_graph=False)
+
+    def _assign(self, computed: CallValues | None) -> None:
+        """Put what was computed ahead of the call where it is to stand; twice is once."""
+        values = self.assigned if computed is None else computed.assigned
+        for places, value in zip(self.places, values):
+            for place in places:
+                place.put(value)
 
     def _count_updates(self, arguments: Sequence[Tensor]) -> None:
         for counter in self.counters:
@@ -280,8 +311,17 @@ def specialization_at(
     sizes = program.sizes.sizes_of(key.types, tree.numbers(key.structure))
     if sizes is None or not all([guard.holds(sizes) for guard in program.size_guards]):
         return None
-    numbers = program.numbers.arrays(sizes)
-    return None if numbers is None else Specialization(program, sizes, numbers, undo)
+    values = program.numbers.values(sizes)
+    return None if values is None else Specialization(program, sizes, values, undo)
+
+
+def only_specialization(
+    program: TracedProgram, undo: Callable[[], bool] = nothing
+) -> Specialization:
+    """A program for one signature, all of whose sizes and numbers are known."""
+    values = program.numbers.values({})
+    assert values is not None, "values, and no expressions"
+    return Specialization(program, {}, values, undo)
 
 
 def _tensor(value: Any, type: TensorType) -> Tensor:

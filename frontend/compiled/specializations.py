@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from frontend.compiled.deciders import HOLDING, Decider
 from frontend.compiled.inline_cache import InlineCache
 from frontend.compiled.signature import Signature
@@ -21,8 +19,9 @@ from frontend.compiled.specialization import Specialization
 from frontend.compiled.trace_history import MOST_INSTANCES, MOST_SPECIALIZATIONS
 from frontend.tensors.epoch import TRACE_LOCK
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.call_numbers import CallValues
 
-Serving = tuple[Specialization, list[np.ndarray] | None]
+Serving = tuple[Specialization, CallValues | None]
 """What serves a call, and what Python computed for it; None for what it did for all of this
 signature."""
 
@@ -74,7 +73,7 @@ class Specializations:
         """One that takes numbers as they come."""
         for known in self.open_sizes.without_free(key):
             for one in self.by_signature.get(known, ()):
-                numbers = one.program.free.arrays(key, one)
+                numbers = one.program.free.values(key, one)
                 if numbers is not None and one.check(one, leaves):
                     self._used(known)
                     serving = one, numbers

@@ -4,8 +4,9 @@ A step is a function `step(carry, x_t) -> (carry, y_t)`. `carry` is (h,), or (h,
 `x_t` [rows, gates] is the input's part of the gates, made for all time steps by one product before
 the loop, with the biases that can go along. So the loop holds only what depends on the step before.
 
-Time steps lie behind each other in one matrix; `sizes` says how many rows each has. With a padded
-batch all are equal; with a packed one they never grow, since the sequences are sorted by length.
+Time steps lie behind each other in one matrix; `counts` says how many rows each has. With a padded
+batch all are equal, `Even`; with a packed one they never grow, since the sequences are sorted by
+length.
 """
 
 from __future__ import annotations
@@ -34,6 +35,27 @@ Step = Callable[[Carry, Tensor], tuple[Carry, Tensor]]
 
 CHUNKS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 """How many gates, each as wide as the hidden state, a mode has."""
+
+
+class Even(NamedTuple):
+    """The time steps of a padded batch: how many, and of how many rows. Both may be open."""
+
+    length: int
+    rows: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many rows each has."""
+        return (self.rows,) * self.length
+
+
+RowCounts = tuple[int, ...] | Even
+"""How many rows the time steps have."""
+
+
+def first_rows(counts: RowCounts) -> int:
+    """How many rows the first time step has."""
+    return counts.rows if isinstance(counts, Even) else counts[0]
 
 
 class Weights(NamedTuple):
@@ -158,20 +180,23 @@ def _scan_back(step: Step, initial: Carry, xs: Sequence[Tensor]) -> tuple[Carry,
 
 
 def _over_time(
-    step: Step, carry: Carry, gates: Tensor, sizes: Sequence[int], reverse: bool
+    step: Step, carry: Carry, gates: Tensor, counts: RowCounts, reverse: bool
 ) -> tuple[Carry, Tensor]:
     """`step` over the rows of each time step; the last states, and the outputs row by row."""
-    rows = sizes[0]
+    if not isinstance(counts, Even) and all(count == counts[0] for count in counts):
+        counts = Even(len(counts), counts[0])
     traced, native = STATE.mode is not None, STATE.backend == "native"
-    if any(size != rows for size in sizes) or not (traced or native):
+    if not isinstance(counts, Even) or not (traced or native):
+        sizes = counts.sizes if isinstance(counts, Even) else counts
         final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)
     # In a trace one loop of the graph, where all steps are alike; and so on native kernels: eager
     # gradients are the bits of compiled ones, whose weights' gradients are sums over all steps.
-    xs = gates.reshape(len(sizes), rows, gates.shape[1])
+    length, rows = counts
+    xs = gates.reshape(length, rows, gates.shape[1])
     loop = control.scan if traced else _loop_op
     final, y = loop(step, carry, xs, reverse=reverse)
-    return final, y.reshape(len(sizes) * rows, y.shape[2])
+    return final, y.reshape(length * rows, y.shape[2])
 
 
 def _loop_op(step: Step, carry: Carry, xs: Tensor, *, reverse: bool) -> tuple[Carry, Tensor]:
@@ -196,24 +221,24 @@ def run_layers(
     mode: str,
     layers: Sequence[Sequence[Weights]],
     x: Tensor,
-    sizes: Sequence[int],
+    counts: RowCounts,
     initial: Sequence[Carry],
     dropout: float,
 ) -> tuple[Tensor, list[Carry]]:
-    """Layers over x [sum of sizes, input], each in one direction or in two whose outputs are
+    """Layers over x [sum of counts, input], each in one direction or in two whose outputs are
     joined; `dropout` between layers. `initial` and the final states go layer by layer, forward
-    before backward. The last layer's output is [sum of sizes, directions · output].
+    before backward. The last layer's output is [sum of counts, directions · output].
 
     Under autocast all but a GRU compute in the region's dtype; a GRU's state has the input's."""
     run = _run_layers if mode == "GRU" else _run_layers_short
-    return run(mode, layers, x, sizes, initial, dropout)
+    return run(mode, layers, x, counts, initial, dropout)
 
 
 def _run_layers(
     mode: str,
     layers: Sequence[Sequence[Weights]],
     x: Tensor,
-    sizes: Sequence[int],
+    counts: RowCounts,
     initial: Sequence[Carry],
     dropout: float,
 ) -> tuple[Tensor, list[Carry]]:
@@ -224,7 +249,7 @@ def _run_layers(
         for reverse, weights in enumerate(directions):
             gates = gates_of(mode, weights, x)
             step, carry = step_of(mode, weights), initial[len(finals)]
-            final, ys = _over_time(step, carry, gates, sizes, bool(reverse))
+            final, ys = _over_time(step, carry, gates, counts, bool(reverse))
             finals.append(final)
             outputs.append(ys)
         x = outputs[0] if len(outputs) == 1 else cat(outputs, 1)

@@ -15,7 +15,10 @@ from frontend.functions.shape import stack
 from frontend.nn.checks import fail
 from frontend.nn.recurrent import (
     Carry,
+    Even,
+    RowCounts,
     Weights,
+    first_rows,
     gates_of,
     run_layers,
     step_of,
@@ -52,7 +55,7 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
         length, rows, features = x.shape
         if not length:
             raise fail(ShapeError, "Expected sequence length to be larger than 0 in RNN")
-        y, *finals = _run(name, mode, x.reshape(length * rows, features), (rows,) * length, named)
+        y, *finals = _run(name, mode, x.reshape(length * rows, features), Even(length, rows), named)
         y = y.reshape(length, rows, y.shape[1])
         return (y.transpose(0, 1) if named["batch_first"] else y, *finals)
 
@@ -68,24 +71,25 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def _run(
-    name: str, mode: str, x: Tensor, sizes: tuple[int, ...], named: dict[str, Any]
+    name: str, mode: str, x: Tensor, counts: RowCounts, named: dict[str, Any]
 ) -> tuple[Tensor, ...]:
-    """All layers over x [sum of sizes, features]: the output, and the final states."""
+    """All layers over x [sum of counts, features]: the output, and the final states."""
     directions = 2 if named["bidirectional"] else 1
     count = named["num_layers"] * directions
+    rows = first_rows(counts)
     states = tuple(named["hx"]) if mode == "LSTM" else (named["hx"],)
     for state in states:
-        if state.dim() != 3 or tuple(state.shape[:2]) != (count, sizes[0]):
+        if state.dim() != 3 or tuple(state.shape[:2]) != (count, rows):
             raise fail(
                 ShapeError,
-                f"{name}(): Expected hidden size ({count}, {sizes[0]}, hidden), got "
+                f"{name}(): Expected hidden size ({count}, {rows}, hidden), got "
                 f"{tuple(state.shape)}",
             )
     weights = _weights(name, named["params"], count, named["has_biases"])
     layers = [weights[i : i + directions] for i in range(0, count, directions)]
     initial = list(zip(*map(unstacked, states)))
     dropout = named["dropout"] if named["train"] else 0.0
-    y, finals = run_layers(mode, layers, x, sizes, initial, dropout)
+    y, finals = run_layers(mode, layers, x, counts, initial, dropout)
     return (y, *(stack(each) for each in zip(*finals)))
 
 

@@ -18,11 +18,11 @@ from typing import Any
 from frontend.tensors.epoch import begins_epoch, changed
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.outside.check import Identical, ValueCheck, is_plain, same
 from frontend.tracing.outside.constants import Constants
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import MISSING, Call, Source
-from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 
@@ -58,10 +58,14 @@ class Held(dict):
         """Raise TraceError, unless the write changes nothing."""
         if method == "setdefault" and arguments[0] in self:
             return
-        if method == "__setitem__" and dict.get(self, arguments[0], MISSING) is arguments[1]:
-            return
+        if method == "__setitem__":
+            if dict.get(self, arguments[0], MISSING) is arguments[1]:
+                return
+            mode: Any = STATE.mode
+            if type(self) is Held and mode.assigned.takes_state(self, *arguments):
+                return
         name = f"{arguments[0]!r} " if arguments and isinstance(arguments[0], str) else ""
-        raise TraceError(
+        raise FirstCallError(
             f"{self.what} {name}of an optimizer is assigned while tracing; compiled code would not "
             "repeat the assignment",
             hint=self.hint,

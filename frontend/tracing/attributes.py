@@ -10,10 +10,12 @@ from typing import Any
 
 from frontend.tensors.epoch import changed
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.outside.check import ModuleMembers, TypeAndFlag, is_plain
 from frontend.tracing.outside.guard import Guard, module_guard
 from frontend.tracing.outside.source import Call, CapturedSource, TensorSource
 from graphc.errors import TraceError
+from graphc.ir.builder import user_location
 
 _MISSING = object()
 
@@ -175,3 +177,16 @@ class AssignedAttributes:
                         f"was is {type(module).__name__}.{name}, too",
                         hint="give each a tensor of its own: clone() it",
                     )
+
+
+def refused_attribute(owner: Any, name: str, value: Any) -> TraceError:
+    """The error of an attribute of a Module that a trace assigns and no call could."""
+    hint = "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
+    if isinstance(value, Tensor):
+        hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
+    return FirstCallError(
+        f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not repeat "
+        "the assignment",
+        hint=hint,
+        location=user_location(),
+    )

@@ -7,22 +7,32 @@ out: for the sizes and numbers of a call the arrays that native code gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from frontend.tensors.sizes import opened
 from frontend.tensors.tensor import Tensor, make
-from frontend.tracing.outside.source import ComputedSource
+from frontend.tracing.assigned import Assigned, by_expression
+from frontend.tracing.outside.source import ComputedSource, PlaceSource
 from frontend.tracing.places import OpenPlaces
 from frontend.tracing.sizes import SizedArguments
 from graphc.ir.handle import lift
-from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
+from graphc.ir.size_floats import SizeFloat, is_open, names_in, text_of, value_at
 from graphc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
     from frontend.tracing.session import Session
+
+
+class CallValues(NamedTuple):
+    """What Python computes for a call: arrays that native code gets, and what is assigned when it
+    has run, a value for each of `CallNumbers.places_assigned`."""
+
+    arrays: list[np.ndarray]
+    assigned: list[Any]
 
 
 class CallNumbers:
@@ -35,6 +45,15 @@ class CallNumbers:
         self.places = OpenPlaces([(place, opened(symbol)) for place, symbol in places])
         self._known: dict[tuple[str, DType], Tensor] = {}
         self._made: list[tuple[Any, np.dtype[Any]]] = []
+        self._assigned: list[Any] = []
+        self.places_assigned: list[list[PlaceSource]] = []
+        """The places that are given one value, for each value."""
+
+    def assign(self, assigned: Iterable[Assigned]) -> None:
+        """Each call assigns this."""
+        pairs = by_expression(assigned)
+        self._assigned = [value for value, _ in pairs]
+        self.places_assigned = [places for _, places in pairs]
 
     def takes(self, number: Any) -> bool:
         """Whether Python computes it: what depends on a number among the arguments, or is no
@@ -68,19 +87,39 @@ class CallNumbers:
         """What the numbers are, in the order of their inputs."""
         return [expression for expression, _ in self._made]
 
-    def arrays(self, numbers: Mapping[str, Any]) -> list[np.ndarray] | None:
-        """What native code gets for these sizes and numbers, by name: the bits that the number has
-        where it stands in the code. None where Python raises an error in computing one, or gives
-        no number of the kind it gave in the trace."""
+    @property
+    def told(self) -> list[str]:
+        """What is assigned, as text."""
+        pairs = zip(self.places_assigned, self._assigned)
+        return [
+            f"{', '.join(place.label for place in places)} = {_shown(value)}"
+            for places, value in pairs
+        ]
+
+    def values(self, numbers: Mapping[str, Any]) -> CallValues | None:
+        """For these sizes and numbers, by name: arrays with the bits that the number has where it
+        stands in the code, and what is assigned. None where Python raises an error in computing
+        one, or gives no number of the kind it gave in the trace."""
         try:
-            return [_array(expression, dtype, numbers) for expression, dtype in self._made]
+            arrays = [_array(expression, dtype, numbers) for expression, dtype in self._made]
+            return CallValues(arrays, [_value(each, numbers) for each in self._assigned])
         except (ArithmeticError, TypeError):
             return None
 
 
-def _array(expression: Any, dtype: Any, numbers: Mapping[str, Any]) -> np.ndarray:
+def _value(expression: Any, numbers: Mapping[str, Any]) -> Any:
+    if not is_open(expression):  # a list its place has for itself
+        return deepcopy(expression) if type(expression) in (list, dict, set) else expression
     value = value_at(expression, numbers)
     if type(expression) is SizeFloat and not isinstance(value, float):
         raise TypeError("no float")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return text_of(value) if is_open(value) else repr(value)
+
+
+def _array(expression: Any, dtype: Any, numbers: Mapping[str, Any]) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype)
+        return np.asarray(_value(expression, numbers)).astype(dtype)

@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 from frontend.tensors.state import STATE, tracing
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing import tree
-from frontend.tracing.guards.items import Items
+from frontend.tracing.guards.items import FirstCallError, Items
 from frontend.tracing.guards.kinds import STANDS_FOR
 from frontend.tracing.handed_out import HandedOut, used
 from frontend.tracing.outside.check import is_plain
 from graphc.errors import TraceError
-from graphc.ir.builder import user_location
+from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import Location
 from graphc.ir.own_frames import is_own
 
@@ -57,7 +57,7 @@ _READING_CODE = {"linecache", "importlib._bootstrap", "importlib._bootstrap_exte
 warning, modules that are imported."""
 
 
-class TracedEffectError(TraceError):
+class TracedEffectError(FirstCallError):
     """An effect that nothing can undo, in a trace."""
 
 
@@ -160,7 +160,7 @@ class TracedEffects:
             if not new:
                 continue
             holder: Any = items.holder
-            if not all(map(_can_be_repeated, new)):
+            if not all(map(_can_be_appended, new)):
                 raise TraceError(
                     f"{items.label} is given what each call would make anew",
                     hint="return it, and append it outside",
@@ -234,6 +234,17 @@ def _can_be_repeated(value: Any) -> bool:
     if type(value) is HandedOut or is_plain(value):
         return True
     return type(value) is tuple and all(map(_can_be_repeated, value))
+
+
+def _can_be_appended(value: Any) -> bool:
+    """The same, or a tensor that the call computes."""
+    if type(value) is tuple:
+        return all(map(_can_be_appended, value))
+    mode: Any = STATE.mode
+    if type(value) is Tensor:
+        is_new = type(value._value) is Var and id(value) not in mode.captured
+        return is_new and mode.holds(value._value)
+    return _can_be_repeated(value)
 
 
 def _can_be_printed(value: Any) -> bool:

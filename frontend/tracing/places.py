@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from frontend.tracing.containers import contents
 from frontend.tracing.outside.check import same
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.tree import NUMBERS
-from graphc.errors import TraceError
-from graphc.ir.builder import user_location
 
 
 def changed_numbers(guards: Iterable[Guard]) -> Iterator[PlaceSource]:
@@ -33,7 +32,7 @@ class OpenPlaces:
     is put there and back is the same twice as once."""
 
     def __init__(self, places: Sequence[tuple[PlaceSource, Any]]):
-        self._places = places
+        self.pairs = places
         self._outside: list[Any] = []  # what stood there, while the trace is under way
         self._known = {place.identity for place, _ in places}
 
@@ -41,27 +40,25 @@ class OpenPlaces:
         """Whether what is read there is read anew at each call."""
         return (id(holder), key) in self._known
 
+    def has(self, place: PlaceSource) -> bool:
+        """Whether a place is open."""
+        return place.identity in self._known
+
     def keys_of(self, holder: Any) -> set[Any]:
         """The keys of a dict that are open."""
         return {key for identity, key in self._known if identity == id(holder)}
 
+    def contents(self, holder: Any) -> list[Any]:
+        """What a container holds, with the numbers that stand outside."""
+        outside = {id(symbol): value for (_, symbol), value in zip(self.pairs, self._outside)}
+        return [outside.get(id(item), item) for item in contents(holder)]
+
     def enter(self) -> None:
-        self._outside = [place.read() for place, _ in self._places]
-        for place, symbol in self._places:
+        self._outside = [place.read() for place, _ in self.pairs]
+        for place, symbol in self.pairs:
             place.put(symbol)
 
     def leave(self) -> None:
-        for (place, _), value in zip(self._places, self._outside):
+        for (place, _), value in zip(self.pairs, self._outside):
             place.put(value)
         self._outside = []
-
-    def check_unchanged(self) -> None:
-        """Raise TraceError where the trace put something else there."""
-        for place, symbol in self._places:
-            if place.read() is not symbol:
-                raise TraceError(
-                    f"{place.label} is assigned while tracing; compiled code would not repeat the "
-                    "assignment",
-                    hint="assign it outside, or keep it in a tensor that is changed in place",
-                    location=user_location(),
-                )

@@ -31,10 +31,11 @@ from frontend.tensors.state import STATE, recording, swap_mode
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
 from frontend.tracing.assertions import Assertions
-from frontend.tracing.attributes import AssignedAttributes
+from frontend.tracing.assigned import AssignedPlaces
+from frontend.tracing.attributes import AssignedAttributes, refused_attribute
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, have_state
-from frontend.tracing.containers import can_be_put_back, contents
+from frontend.tracing.containers import can_be_put_back
 from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.effects import TracedEffects
 from frontend.tracing.exchanges import Exchanges
@@ -81,7 +82,7 @@ class Session(Mutations):
 
     def __init__(
         self, name: str, target: Any = None, sizes: SizedArguments | None = None,
-        effects: TracedEffects | None = None,
+        effects: TracedEffects | None = None, assigns: bool = False,
     ):  # fmt: skip
         self.scope = Scope(target)
         self.root = Builder(name, self.scope)
@@ -97,6 +98,7 @@ class Session(Mutations):
         self.guards: list[Guard] = []  # beside those of `captured_globals`
         self._guarded: dict[Any, Guard] = {}
         self.attributes = AssignedAttributes()
+        self.assigned = AssignedPlaces(self, assigns)
         self.hooks = HooksInside()
         self.histories = Histories(self)
         self.grad_guards: list[tuple[Tensor, bool]] = []
@@ -172,6 +174,7 @@ class Session(Mutations):
     def _lay_back(self) -> None:
         if self.effects is not None:
             self.effects.leave()
+        self.assigned.restore()
         self.numbers.places.leave()
         self.attributes.restore()
         self.hooks.remove()
@@ -338,7 +341,7 @@ class Session(Mutations):
         self.regions.append(region)
         self.builder, self._filled = region.builder, {}
         try:
-            with recording(None if region.derived else False):
+            with recording(None if region.derived else False), self.assigned.unchanged():
                 yield region
         finally:
             region.changed_tensors = region.restore()
@@ -525,7 +528,7 @@ class Session(Mutations):
         if guard is None:
             guard = self._guarded[key] = make()
             self.guards.append(guard)
-            self.kept += [(holder, contents(holder)) for holder in kept]
+            self.kept += [(holder, self.numbers.places.contents(holder)) for holder in kept]
         return guard
 
     def write_attribute(self, owner: Any, name: str, value: Any, is_state: bool) -> None:
@@ -536,17 +539,8 @@ class Session(Mutations):
             self.refuse_in_region(f"assigning {type(owner).__name__}.{name}")
         if self.attributes.takes(owner, name, value, is_state):
             return
-        hint = (
-            "assign it outside; keep changing numbers in a buffer, updated in place (add_, copy_)"
-        )
-        if isinstance(value, Tensor):
-            hint = "return it, copy_() it into a buffer, or hand it out with frontend.tap(t, fn)"
-        raise TraceError(
-            f"{type(owner).__name__}.{name} is assigned while tracing; compiled code would not "
-            "repeat the assignment",
-            hint=hint,
-            location=user_location(),
-        )
+        if not self.assigned.takes(owner, name, value):
+            raise refused_attribute(owner, name, value)
 
     def tap(self, tensor: Tensor, fn: Callable[[Tensor], Any]) -> None:
         if self.ended:

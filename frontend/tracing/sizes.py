@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from frontend.tracing.outside.check import same
+from frontend.tracing.outside.check import same, shown
 from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.size_rules import LEAST, Rules
 from frontend.tracing.tree import NUMBERS
@@ -26,6 +26,15 @@ LEAST_INT, GREATEST_INT = 1, 1 << 31
 """Between what bounds an int argument is left open: 0 and what is negative have code of their own,
 as what is divided by an int, or is as many, has other cases there; seeds and the like are beyond.
 """
+
+
+class OutsideNumber(NamedTuple):
+    """A number outside of a function that is left open: an int from `least` on. Those that are one
+    number now and have the same `group` have one name."""
+
+    place: PlaceSource
+    least: int = LEAST_INT
+    group: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class SizeHistory:
 
     def sized(
         self, types: Sequence[TensorType], numbers: Sequence[Any], all_open: bool, rules: Rules,
-        places: Iterable[PlaceSource] = (),
+        places: Iterable[OutsideNumber] = (),
     ) -> SizedArguments | None:  # fmt: skip
         """The types and numbers with a name for each axis and number that was another before, or
         that a rule leaves open (or all of them), and for what stands in `places`; None where there
@@ -146,7 +155,7 @@ class SizeHistory:
         for i, number in enumerate(numbers):
             past = tuple(seen[i] for _, seen in self._seen)
             open_ = all_open or not all(same(other, number) for other in past)
-            if not open_ or i in self._fixed or not _can_be_open(number):
+            if not open_ or i in self._fixed or not can_be_open(number):
                 continue
             key = (None, *past, number) if isinstance(number, int) else i
             if key not in names:
@@ -154,23 +163,26 @@ class SizeHistory:
                 names[key], example[name] = _number(name, number), number
             opened[i] = names[key]
         outside = []
-        for place in places:
-            if _can_be_open(number := place.read()):
-                name = next(free, f"n{len(example)}")
-                outside.append((place, _number(name, number)))
-                example[name] = number
+        for place, least, group in places:
+            if can_be_open(number := place.read(), least):
+                key = (id(place) if group is None else group, shown(number), least)
+                if key not in names:
+                    name = next(free, f"n{len(example)}")
+                    names[key], example[name] = _number(name, number, least), number
+                outside.append((place, names[key]))
         if not example:
             return None
         return SizedArguments(tuple(result), tuple(opened), example, tuple(outside))
 
 
-def _can_be_open(number: Any) -> bool:
+def can_be_open(number: Any, least: int = LEAST_INT) -> bool:
+    """Whether a number can be left open, where ints are from `least` on."""
     if type(number) is int:
-        return LEAST_INT <= number <= GREATEST_INT
+        return least <= number <= GREATEST_INT
     return type(number) in NUMBERS
 
 
-def _number(name: str, number: Any) -> Any:
+def _number(name: str, number: Any, least: int = LEAST_INT) -> Any:
     """What stands for a number."""
     is_float = isinstance(number, float)
-    return float_argument(name) if is_float else dim(name, LEAST_INT, GREATEST_INT)
+    return float_argument(name) if is_float else dim(name, least, GREATEST_INT)

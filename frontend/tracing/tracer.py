@@ -86,11 +86,16 @@ class Trace:
             session.taps += [(gradient, _handed_on) for _, gradient in gradients]
             ends = [session.source_of(tensor) for tensor, _ in gradients]
             self.passed.append(([(end, number + i) for i, end in enumerate(ends)], retain))
-        # What each call does when it is over, and the number of its first value.
-        self.effects: list[tuple[RepeatedEffect, int]] = []
+        # What each call does when it is over, and where its values are: of the new results, as
+        # -1 - position, or of those that are tapped.
+        self.effects: list[tuple[RepeatedEffect, tuple[int, ...]]] = []
+        places = {id(tensor): -1 - position for position, tensor in enumerate(self.new)}
         for effect in () if session.effects is None else session.effects.recorded:
-            self.effects.append((effect, len(session.taps)))
-            session.taps += [(tensor, _handed_on) for tensor in effect.tensors]
+            for tensor in effect.tensors:
+                if id(tensor) not in places:
+                    places[id(tensor)] = len(session.taps)
+                    session.taps.append((tensor, _handed_on))
+            self.effects.append((effect, tuple([places[id(each)] for each in effect.tensors])))
         session.taps += [(check, _handed_on) for check in session.assertions.checks]
         self.first_tap = len(self.outputs)
         self.outputs += [session.value(tensor) for tensor, _ in session.taps]
@@ -194,13 +199,15 @@ def _same_items(left: dict[str, Any], right: dict[str, Any]) -> bool:
 def run_trace(
     function: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, name: str,
     sizes: SizedArguments | None = None, effects: TracedEffects | None = None,
+    assigns: bool = False,
 ) -> Trace:  # fmt: skip
     """Run `function` on arguments of this structure and tensors, recording. All tensors from
     outside are as before afterwards, also when the function raises; then lists and dicts are, too.
     With `sizes` some extents and numbers of the arguments are known only at a call; with `effects`
-    those end the trace, which happen once without.
+    those end the trace, which happen once without. `assigns`: what it assigns to numbers and plain
+    values outside is noted (`Session.assigned`), and they are as before, too.
     """
-    session = Session(name, function, sizes, effects)
+    session = Session(name, function, sizes, effects, assigns)
     if sizes is not None:
         structure = tree.with_numbers(structure, map(opened, sizes.numbers))
     arguments, keywords = tree.build(structure, iter(leaves))
@@ -214,7 +221,7 @@ def run_trace(
             result = function(*arguments, **keywords)
             session.exchanges.check_ended()
             session.hooks.check_removed()
-            session.numbers.places.check_unchanged()
+            session.assigned.take()
             session.captured_globals.close_numbers()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)

@@ -202,12 +202,18 @@ def kernels(plan: Plan) -> dict[KernelSpec, str]:
     return names
 
 
+def steps_of_plans(plan: Plan) -> Iterator[tuple[Plan, Step]]:
+    """The steps, also those of loops and branches, in order of their text; each behind the plan
+    that it is a step of."""
+    for step in plan.steps:
+        yield plan, step
+        for inner in step.plans if isinstance(step, Loop | Branch) else ():
+            yield from steps_of_plans(inner)
+
+
 def all_steps(plan: Plan) -> Iterator[Step]:
     """The steps, also those of loops and branches, in order of their text."""
-    for step in plan.steps:
-        yield step
-        for inner in step.plans if isinstance(step, Loop | Branch) else ():
-            yield from all_steps(inner)
+    return (step for _, step in steps_of_plans(plan))
 
 
 def all_checks(plan: Plan) -> list[Check]:

@@ -20,11 +20,13 @@ FOLLOWED = (
     "contains", "bool", "float", "add", "eq", "with", "sorted", "function attribute", "default",
     "lru cache", "attrgetter", "functional", "method of Tensor", "forward of Linear", "metaclass",
     "bases", "context variable", "thread local", "tensor attribute", "tensor with an attribute",
-    "object made inside", "list subclass", "named tuple",
+    "object made inside", "list subclass", "named tuple", "counter", "item set", "attribute set",
+    "counter of an object", "decay", "nonlocal counter", "items that count", "flags",
+    "counting module", "tensor attribute set",
 )  # fmt: skip
 REFUSED = (
-    "counter", "item set", "attribute set", "list that is read and grows", "iterator",
-    "given list changed", "tensor attribute set", "caught value", "swallowed value",
+    "list that is read and grows", "iterator", "given list changed", "caught value",
+    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
 )  # fmt: skip
 
 

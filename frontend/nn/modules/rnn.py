@@ -14,7 +14,16 @@ from frontend.nn.checks import fail, scalar_name
 from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.nn.recurrent import CHUNKS, Carry, run_layers, unstacked, weights_of
+from frontend.nn.recurrent import (
+    CHUNKS,
+    Carry,
+    Even,
+    RowCounts,
+    first_rows,
+    run_layers,
+    unstacked,
+    weights_of,
+)
 from frontend.tensors.dtypes import TORCH_NAMES
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
@@ -181,7 +190,7 @@ class RNNBase(Module):
         if not length:
             raise fail(ShapeError, "Expected sequence length to be larger than 0 in RNN")
         flat = x.reshape(length * rows, self.input_size)
-        y, finals = self._run(flat, (rows,) * length, states)
+        y, finals = self._run(flat, Even(length, rows), states)
         y = y.reshape(length, rows, y.shape[1])
         y = y.transpose(0, 1) if self.batch_first else y
         if not batched:
@@ -208,19 +217,19 @@ class RNNBase(Module):
         output = PackedSequence(y, packed.batch_sizes, order, packed.unsorted_indices)
         return output, finals if len(finals) > 1 else finals[0]
 
-    def _run(self, x: Tensor, sizes: tuple[int, ...], states: Carry | None) -> tuple[Tensor, Carry]:
-        """All layers over x [sum of sizes, input]: the output, and the final states
+    def _run(self, x: Tensor, counts: RowCounts, states: Carry | None) -> tuple[Tensor, Carry]:
+        """All layers over x [sum of counts, input]: the output, and the final states
         [layers · directions, rows, size]."""
         layers = [[weights_of(self, suffix) for suffix in each] for each in self._suffixes()]
         count = sum(map(len, layers))
-        rows = sizes[0]
+        rows = first_rows(counts)
         if states is None:
             initial = [self._zeros(rows, x)] * count
         else:
             self._check_states(states, x, rows)
             initial = list(zip(*map(unstacked, states)))
         dropout = self.dropout if self.training else 0.0
-        y, finals = run_layers(self.mode, layers, x, sizes, initial, dropout)
+        y, finals = run_layers(self.mode, layers, x, counts, initial, dropout)
         return y, tuple(stack(each) for each in zip(*finals))
 
     def _zeros(self, rows: int, x: Tensor) -> Carry:

@@ -45,6 +45,8 @@ class Attributes(Reads):
         self.modules: list[Any] = []  # that may run
         self.before: BeforeTrace | None = BeforeTrace()
         self._kinds: dict[type, _Kind] = {}
+        # Of dicts of attributes, by id: the class that has a say in what is assigned to them.
+        self.set_by: dict[int, type] = {}
         self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_reading = False
         self._left = MOST_STEPS
@@ -142,6 +144,8 @@ class Attributes(Reads):
         """An object whose attributes code may read without a path from a name to it, and whose
         special methods it may run."""
         self._objects.append(value)
+        if not kinds.sets_plainly(type(value)):
+            self.set_by[id(state_of(value))] = type(value)
         followed = self._kind(type(value)).followed
         if followed:
             self.add((id(type(value)), "bases"), _MRO, type(value), "the bases of a class")

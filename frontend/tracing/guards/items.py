@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -14,7 +14,13 @@ from frontend.tensors.tensor import Tensor
 from frontend.tracing.containers import MAPPINGS, container_of, contents, size_of
 from frontend.tracing.outside.check import Equals, ValueCheck, is_plain, same, shown
 from frontend.tracing.outside.guard import Guard
-from frontend.tracing.outside.source import Call, ItemSource, PlaceSource, Source
+from frontend.tracing.outside.source import (
+    Call,
+    ItemSource,
+    PlaceSource,
+    PositionSource,
+    Source,
+)
 from graphc.errors import TraceError
 from graphc.ir.builder import Var
 from graphc.ir.undecided import answers_now, number_of
@@ -28,6 +34,13 @@ LARGEST_ARRAY = 1 << 16
 """Bytes up to which a NumPy array counts by its content."""
 
 _GROWING = (dict, set)
+DICTS = (dict, OrderedDict, defaultdict, Counter)
+"""Dicts whose items each call can assign: of Python's classes."""
+
+
+class FirstCallError(TraceError):
+    """What a trace cannot do, and a first call may do alone: state that it makes, a file that it
+    reads. The call after it is traced once more."""
 
 
 def item_names(holder: object, label: str) -> Iterator[str]:
@@ -62,8 +75,8 @@ class ContentsSource(Source[list[object]]):
 
 
 class Contents(ValueCheck[list[object]]):
-    """The same items; but for the numbers under the keys of a dict that are `open_`: they are read
-    anew at each call."""
+    """The same items; but for the numbers under the keys of a dict, or the places of a list, that
+    are `open_`: they are read anew at each call."""
 
     __slots__ = ("holder", "open", "then")
 
@@ -76,9 +89,8 @@ class Contents(ValueCheck[list[object]]):
         """What of the contents counts."""
         if not self.open:
             return now
-        keys = now[: len(now) // 2]
-        values = zip(keys, now[len(keys) :])
-        return [*keys, *[None if key in self.open else value for key, value in values]]
+        keys, pairs = _keyed(self.holder, now)
+        return [*keys, *[None if key in self.open else value for key, value in pairs]]
 
     def holds(self, now: list[object]) -> bool:
         if self.open:
@@ -104,10 +116,18 @@ class Contents(ValueCheck[list[object]]):
         )
 
     def numbers(self, source: Source[list[object]]) -> Iterator[tuple[PlaceSource, object]]:
-        if type(self.holder) is dict:
-            half = len(self.then) // 2
-            for key, value in zip(self.then, self.then[half:]):
-                yield ItemSource(self.holder, key, f"item {key!r} of {source.label}"), value
+        kind = type(self.holder)
+        place: Any = ItemSource if kind in DICTS else PositionSource if kind is list else None
+        for key, value in _keyed(self.holder, self.then)[1] if place else ():
+            yield place(self.holder, key, f"item {key!r} of {source.label}"), value
+
+
+def _keyed(holder: object, held: list[object]) -> tuple[list[object], list[tuple[object, object]]]:
+    """The keys among what a mapping holds, none of others; and the values with keys or places."""
+    if container_of(holder) not in MAPPINGS:
+        return [], [*enumerate(held)]
+    keys = held[: len(held) // 2]
+    return keys, [*zip(keys, held[len(keys) :])]
 
 
 class Items:
@@ -125,11 +145,17 @@ class Items:
     def before(self) -> list[object]:
         """What it held ahead of the trace, which is over: with the numbers that are open."""
         then, open_ = self._check.then, self._check.open
-        if not open_ or type(self.holder) is not dict:
+        if not open_:
             return then
-        keys = then[: len(then) // 2]
-        values = zip(keys, then[len(keys) :])
-        return [*keys, *[self.holder.get(k) if k in open_ else v for k, v in values]]
+        holder: Any = self.holder
+        keys, pairs = _keyed(holder, then)
+        return [*keys, *[holder[key] if key in open_ else value for key, value in pairs]]
+
+    def given(self) -> Iterator[ItemSource]:
+        """Within a trace: keys of a dict that were not there ahead of it."""
+        if type(self.holder) in DICTS:
+            for key in self.holder.keys() - set(_keyed(self.holder, self._check.then)[0]):  # type: ignore[attr-defined]
+                yield ItemSource(self.holder, key, f"item {key!r} of {self.label}")  # type: ignore[arg-type]
 
     def appended(self) -> list[object]:
         """Within a trace: what it was given behind what it held, if no code reads it and all of
@@ -162,16 +188,22 @@ class Items:
         return len(now) >= len(then) and all(same(a, b) for a, b in zip(now, then) if is_plain(b))
 
     def refuse_traced(self) -> None:
-        """Raise TraceError where a trace put a tensor of its own here: it is computed anew at each
-        call, and what is here would stay without a value."""
+        """Raise TraceError where a trace put a tensor of its own here, or below what it put here:
+        it is computed anew at each call, and what is here would stay without a value."""
         known = set(map(id, self._check.then))
-        for item in contents(self.holder):
-            if isinstance(item, Tensor) and type(item._value) is Var and id(item) not in known:
-                raise TraceError(
-                    f"{self.label} keeps a tensor {item.tensor_type} that is being traced",
-                    hint="make state outside, before the first call; return the value, or hand it "
-                    "out with frontend.tap(t, fn)",
-                )
+        left = [item for item in contents(self.holder) if id(item) not in known]
+        while left:
+            item = left.pop()
+            if isinstance(item, Tensor):
+                if type(item._value) is Var:
+                    raise FirstCallError(
+                        f"{self.label} keeps a tensor {item.tensor_type} that is being traced",
+                        hint="make state outside, before the first call; return the value, or hand "
+                        "it out with frontend.tap(t, fn)",
+                    )
+            elif id(item) not in known and container_of(item) is not None:
+                known.add(id(item))
+                left += contents(item)
 
     def close_numbers(self) -> None:
         """Within a trace: what it put here of numbers that are left open is the number of now, here
@@ -211,7 +243,7 @@ class _Closing:
             self._entries(base, holder, skips)
         elif base in (list, deque):
             for at, item in enumerate(base.__iter__(holder)):
-                if not (skips and skips(None, item)) and (now := self.value(item)) is not item:
+                if not (skips and skips(at, item)) and (now := self.value(item)) is not item:
                     base.__setitem__(holder, at, now)
         elif base is set:
             for item in list(base.__iter__(holder)):

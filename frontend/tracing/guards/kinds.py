@@ -9,7 +9,14 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
-from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from types import (
+    BuiltinMethodType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 OURS = {"frontend", "graphc", "numpy"}
@@ -151,3 +158,11 @@ def name_in(function: Any) -> str | None:
         return str(function.__name__)
     name = (state_of(function) or {}).get("__name__")
     return name if isinstance(name, str) else None
+
+
+def sets_plainly(kind: type) -> bool:
+    """Whether assigning an attribute of an object of this class puts it into its dict, or is what
+    Modules do, and runs nothing of the user's."""
+    having = next(each for each in kind.__mro__ if "__setattr__" in vars(each))
+    is_of_c = type(vars(having)["__setattr__"]) is WrapperDescriptorType
+    return is_of_c if package_of(having) in LIBRARY - OURS else package_of(having) in OURS

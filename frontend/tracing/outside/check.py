@@ -16,7 +16,7 @@ import numpy as np
 from frontend.tensors.epoch import HookRegistry, Registry
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.outside.constants import Constants
-from frontend.tracing.outside.source import MISSING, ItemSource, PlaceSource, Source
+from frontend.tracing.outside.source import MISSING, MemberSource, PlaceSource, Source
 from graphc.ir.types import TensorType
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -379,7 +379,7 @@ class ModuleMembers(ValueCheck[dict[str, object]]):
     def numbers(self, source: Source[dict[str, object]]) -> Iterator[tuple[PlaceSource, object]]:
         state = source.read(())
         for name, value in zip(self.names, self.values):
-            yield ItemSource(state, name, f"{source.label}.{name}"), value  # type: ignore[arg-type]
+            yield MemberSource(state, name, f"{source.label}.{name}"), value  # type: ignore[arg-type]
 
 
 def _held(items: dict[object, object], assigned: Collection[object]) -> list[object]:

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from frontend.tensors.epoch import TRACE_LOCK
+from frontend.tensors.epoch import TRACE_LOCK, changed
 from frontend.tensors.memory_tracking import place_in_memory, whole_array
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.outside.constants import Constants
@@ -233,7 +233,12 @@ class PlaceSource(LookupSource):
     def identity(self) -> tuple[int, object]:
         raise NotImplementedError
 
+    def now(self) -> object:
+        """What stands there, MISSING for nothing."""
+        return self.read()
+
     def put(self, value: object) -> None:
+        """Let a value stand there, or, MISSING, nothing."""
         raise NotImplementedError
 
 
@@ -251,6 +256,61 @@ class ItemSource(PlaceSource):
     @property
     def identity(self) -> tuple[int, object]:
         return id(self.holder), self.key
+
+    def now(self) -> object:
+        return self.holder.get(self.key, MISSING)
+
+    def put(self, value: object) -> None:
+        if value is MISSING:
+            self.holder.pop(self.key, None)
+        else:
+            self.holder[self.key] = value
+
+
+class MemberSource(ItemSource):
+    """An attribute of a Module: writing it begins an epoch (tensors.epoch)."""
+
+    __slots__ = ()
+
+    def put(self, value: object) -> None:
+        super().put(value)
+        changed()
+
+
+class StateSource(ItemSource):
+    """An item of an optimizer's state, which no trace may write otherwise."""
+
+    __slots__ = ()
+
+    def read(self, call: Call = ()) -> object:
+        return self.holder.get(self.key, MISSING)
+
+    def put(self, value: object) -> None:
+        if value is MISSING:
+            dict.pop(self.holder, self.key, None)
+        else:
+            dict.__setitem__(self.holder, self.key, value)
+        changed()
+
+
+class PositionSource(PlaceSource):
+    """A place in a list."""
+
+    __slots__ = ()
+
+    holder: list[object]
+    key: int
+
+    def __init__(self, holder: list[object], key: int, label: str):
+        super().__init__(holder.__getitem__, key, label)  # type: ignore[arg-type]
+        self.holder = holder
+
+    @property
+    def identity(self) -> tuple[int, object]:
+        return id(self.holder), self.key
+
+    def read(self, call: Call = ()) -> object:
+        return self.holder[self.key] if self.key < len(self.holder) else MISSING
 
     def put(self, value: object) -> None:
         self.holder[self.key] = value
@@ -272,7 +332,10 @@ class CellSource(PlaceSource):
         return id(self.holder), None
 
     def put(self, value: object) -> None:
-        self.holder.cell_contents = value
+        if value is MISSING:
+            del self.holder.cell_contents
+        else:
+            self.holder.cell_contents = value
 
 
 # -- of tensors and Modules ------------------------------------------------------------------------

@@ -96,9 +96,14 @@ _ALIGNED = {"linear": False, "linear_aligned": True, "cubic": False, "cubic_alig
 RULES = ("nearest", "nearest_exact", *_ALIGNED, "mean")
 
 
-@lru_cache(maxsize=512)
 def table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
-    """The table of a rule from an axis of `extent` places to one of `size`."""
+    """The table of a rule from an axis of `extent` places to one of `size`; what is open among
+    these is made a number."""
+    return _table(rule, int(extent), int(size), float(step), dtype)
+
+
+@lru_cache(maxsize=512)
+def _table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
     if rule in ("nearest", "nearest_exact"):
         precision = np.float64 if dtype is DType.f64 else np.float32
         taps = _nearest(extent, size, step, precision, rule == "nearest_exact")
@@ -117,10 +122,14 @@ def _trimmed(index: Array, weights: Array) -> Table:
     return index[used], weights[used]
 
 
-@lru_cache(maxsize=512)
 def adjoint_table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
     """The table of the adjoint: from `size` places back to `extent`."""
-    index, weights = table(rule, extent, size, step, dtype)
+    return _adjoint_table(rule, int(extent), int(size), float(step), dtype)
+
+
+@lru_cache(maxsize=512)
+def _adjoint_table(rule: str, extent: int, size: int, step: float, dtype: DType) -> Table:
+    index, weights = _table(rule, extent, size, step, dtype)
     taps, places = np.nonzero(weights)
     # By source, then by place, so that a sum adds in the order of the result.
     order = np.lexsort((places, index[taps, places]))

@@ -41,6 +41,18 @@ def test_enable_grad_inside_of_no_grad_records() -> None:
         assert torch.autograd.grad(recorded.sum(), W)[0].tolist() == [2, 2, 2]
 
 
+def test_what_depends_on_a_leaf_made_inside_alone_requires_gradients() -> None:
+    def function(x: Any) -> Any:
+        return nn.Linear(3, 2)(x), x * 2
+
+    for each in (function, torch.compile(function)):
+        derived, plain = each(torch.ones(3))
+        assert kinds(derived, plain) == [("Tensor", True, False), ("Tensor", False, True)]
+        derived.sum().backward()
+        with torch.no_grad():
+            assert not each(torch.ones(3))[0].requires_grad
+
+
 def test_leaves_made_inside_are_leaves() -> None:
     def function(x: Any) -> Any:
         return torch.zeros(2, requires_grad=True), nn.Parameter(x * 2), x * W

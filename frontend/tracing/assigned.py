@@ -1,0 +1,200 @@
+"""Numbers and other plain values outside that a traced function assigns: a counter, a rate that
+decays, a flag. Each call computes the new value and puts it there once tensors are written.
+
+in : what a trace relies on, and what stands there when it ends
+out: places with what they are given, an expression of what was left open or a value; all of them
+     as they were ahead of the trace
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from frontend.tensors.sizes import extents_in, is_open
+from frontend.tracing.containers import size_of
+from frontend.tracing.guards.kinds import sets_plainly
+from frontend.tracing.outside.check import Same, is_plain, same
+from frontend.tracing.outside.guard import Guard
+from frontend.tracing.outside.source import (
+    MISSING,
+    ItemSource,
+    MemberSource,
+    PlaceSource,
+    StateSource,
+)
+from graphc.errors import TraceError
+from graphc.ir.builder import user_location
+from graphc.ir.size_floats import is_open as is_expression
+from graphc.ir.size_floats import text_of
+
+if TYPE_CHECKING:
+    from frontend.tracing.session import Session
+
+
+class Assigned(NamedTuple):
+    """A place, what stood there ahead of the trace, and what each call puts there."""
+
+    place: PlaceSource
+    before: Any
+    value: Any
+
+
+class AssignedPlaces:
+    """Of one trace. `assigns`: whether calls can assign; else the places that are left open are to
+    stay as they are, and others are as they come."""
+
+    def __init__(self, session: Session, assigns: bool):
+        self._session = session
+        self.assigns = assigns
+        self._written: dict[Any, Assigned] = {}  # attributes of Modules, as they are written
+        self.of_open: list[Assigned] = []
+        """Of places that are left open."""
+        self.of_fixed: list[Assigned] = []
+        """Of those that hold what the trace is for, as a guard says."""
+
+    def takes(self, module: Any, name: str, value: Any) -> bool:
+        """Whether each call can assign an attribute that the trace is about to write."""
+        place = MemberSource(vars(module), name, f"{type(module).__name__}.{name}")
+        if not sets_plainly(type(module)) or not self._can_take(place, value):
+            return False
+        self._session.follow(module)  # the guard on it is made of what stands there now
+        return True
+
+    def takes_state(self, state: dict[Any, Any], key: Any, value: Any) -> bool:
+        """Whether each call can assign an item of an optimizer's state."""
+        place = StateSource(state, key, f"state {key!r} of an optimizer")
+        before = place.now()
+        if not self._can_take(place, value):
+            return False
+        if not self._session.numbers.places.has(place):
+            self._session.guard(place.identity, lambda: Guard(place, Same(before)))
+        return True
+
+    def _can_take(self, place: PlaceSource, value: Any) -> bool:
+        before = place.now()
+        if not self.assigns or not _can_be_put(value):
+            return False
+        if not _can_be_put(before) and before is not MISSING:
+            return False
+        self._session.refuse_in_region(f"assigning {place.label}")
+        self._written.setdefault(place.identity, Assigned(place, before, None))
+        return True
+
+    def take(self) -> None:
+        """Within a trace that is about to end: note what is assigned. Raises TraceError for what a
+        place that is left open cannot be given."""
+        self.of_open = [*self._of_open()]
+        if not self.assigns:
+            for each in self.of_open:
+                raise _refused(each.place)
+            return
+        places = self._session.numbers.places
+        fixed = {
+            each.place.identity: each
+            for each in [*self._written.values(), *self._by_guards()]
+            if not places.has(each.place) and not self._is_set_by_code(each.place)
+        }
+        self.of_fixed = [
+            each._replace(value=_settled(each.place.now()))
+            for each in fixed.values()
+            if not same(each.before, each.place.now())
+        ]
+
+    def _of_open(self) -> Iterator[Assigned]:
+        for place, symbol in self._session.numbers.places.pairs:
+            value = place.now()
+            if value is symbol:
+                continue
+            if not _can_be_put(value):
+                raise _refused(place)
+            yield Assigned(place, symbol, _settled(value))
+
+    def _by_guards(self) -> Iterator[Assigned]:
+        """What was read by name, and is another plain value now."""
+        reached = self._session.captured_globals
+        for guard in reached.guards:
+            if guard.holds():
+                continue
+            for place, before in guard.numbers():
+                value = place.now()
+                if is_plain(before) and _can_be_put(value):
+                    yield Assigned(place, before, None)
+        new = [ItemSource(names, name, repr(name)) for names, name in reached.appeared()]
+        for items in reached.containers:
+            new += items.given()
+        for place in new:
+            if _can_be_put(place.now()) or _is_made_of_plain(place.now()):
+                yield Assigned(place, MISSING, None)
+
+    def _is_set_by_code(self, place: PlaceSource) -> bool:
+        """Whether code of the user's has a say in what is assigned there."""
+        return id(place.holder) in self._session.captured_globals.set_by
+
+    def restore(self) -> None:
+        """All of them as they were ahead of the trace, but for those that are left open."""
+        for each in (*self.of_fixed, *self._written.values()):
+            if not same(each.place.now(), each.before):
+                each.place.put(each.before)
+        self._written = {}
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Raise TraceError for what is assigned inside, in the body of a loop or branch: a trace
+        runs it once or twice, calls as often as it comes."""
+        if not self.assigns:
+            yield
+            return
+        guards = self._session.captured_globals.guards
+        places = [place for guard in guards for place, _ in guard.numbers()]
+        places += [place for place, _ in self._session.numbers.places.pairs]
+        before = [place.now() for place in places]
+        lists = [(each, size_of(each.holder)) for each in self._session.captured_globals.containers]
+        yield
+        for items, size in lists:
+            if size_of(items.holder) != size:
+                self._session.refuse_in_region(f"changing {items.label}")
+        for place, value in zip(places, before):
+            now = place.now()
+            if now is not value and (is_open(now) or is_open(value) or not same(now, value)):
+                self._session.refuse_in_region(f"assigning {place.label}")
+
+
+def by_expression(assigned: Iterable[Assigned]) -> list[tuple[Any, list[PlaceSource]]]:
+    """What is computed, each once, and the places that get it."""
+    known: dict[Any, tuple[Any, list[PlaceSource]]] = {}
+    for each in assigned:
+        computed = is_expression(each.value)
+        key = (type(each.value), text_of(each.value) if computed else id(each.value))
+        known.setdefault(key, (each.value, []))[1].append(each.place)
+    return [*known.values()]
+
+
+def _can_be_put(value: Any) -> bool:
+    """Whether each call can compute it: a plain value, or a number that is left open."""
+    return is_open(value) or is_plain(value)
+
+
+def _is_made_of_plain(value: Any) -> bool:
+    """Whether it is a list, dict or set of plain values and of such: each call puts a copy."""
+    kind = type(value)
+    if kind in (list, set):
+        return all(is_plain(item) or _is_made_of_plain(item) for item in value)
+    if kind is dict:
+        return all(map(is_plain, value)) and _is_made_of_plain([*value.values()])
+    return False
+
+
+def _settled(value: Any) -> Any:
+    """An expression, or the plain value."""
+    return extents_in(value) if is_open(value) else deepcopy(value)
+
+
+def _refused(place: PlaceSource) -> TraceError:
+    return TraceError(
+        f"{place.label} is assigned while tracing; compiled code would not repeat the assignment",
+        hint="assign it outside, or keep it in a tensor that is changed in place",
+        location=user_location(),
+    )

@@ -1,0 +1,138 @@
+"""Networks over sequences whose batch and length both vary: one program for all of them beside
+that of the first signature, with the bits of eager mode or, of a scan, of code for each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import frontend as torch
+from frontend import nn
+from frontend.nn import functional as F
+
+SHAPES = ((4, 7), (5, 9), (3, 12), (8, 5), (2, 17))
+
+
+class Tagger(nn.Module):
+    def __init__(self, kind: Any, **options: Any) -> None:
+        super().__init__()
+        self.layers = kind(6, 8, batch_first=True, **options)
+        self.head = nn.Linear(16 if options.get("bidirectional") else 8, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.layers(x)[0])
+
+
+class Scanned(nn.Module):
+    """A cell in a loop of the graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(6, 8)
+
+    def forward(self, x: Any) -> Any:
+        zeros = torch.zeros(x.shape[0], 8)
+
+        def step(carry: Any, x_t: Any) -> Any:
+            h, c = self.cell(x_t, carry)
+            return (h, c), h.clone()
+
+        return torch.scan(step, (zeros, zeros), x, dim=1)[1]
+
+
+class Masked(nn.Module):
+    """Attention over recurrent outputs, of sequences that are shorter than the batch is long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.GRU(6, 6, batch_first=True)
+        self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        lengths = 1 + torch.arange(x.shape[0]) % x.shape[1]
+        over = torch.arange(x.shape[1])[None] >= lengths[:, None]
+        y, _ = self.layers(x)
+        y, _ = self.attention(y, y, y, key_padding_mask=over, need_weights=False)
+        return (y * (~over)[..., None]).sum(1) / lengths[:, None]
+
+
+def traces(compiled: Any) -> int:
+    return sum(line.startswith("traced ") for line in compiled.explain().splitlines())
+
+
+def stepped(make: Callable[[], Any], compile: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    """Losses, and gradients after each step, on batches of several shapes."""
+    torch.manual_seed(0)
+    model = make()
+
+    def step(x: Any) -> Any:
+        model.zero_grad()
+        loss = F.tanh(model(x)).square().mean()
+        loss.backward()
+        return loss
+
+    function, seen = compile(step), []
+    for batch, length in SHAPES:
+        x = torch.randn(batch, length, 6)
+        seen += [function(x).detach().numpy(), *[p.grad.numpy() for p in model.parameters()]]
+    return seen, function
+
+
+def check(make: Callable[[], Any], reference: Callable[[Any], Any]) -> None:
+    seen, step = stepped(make, torch.compile)
+    expected, _ = stepped(make, reference)
+    for actual, wanted in zip(seen, expected, strict=True):
+        assert np.array_equal(actual, wanted)
+    assert traces(step) == 2, step.explain()
+
+
+def test_two_programs_serve_all_batches_and_lengths() -> None:
+    check(lambda: Tagger(nn.LSTM), lambda step: step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Tagger(nn.GRU, bidirectional=True),
+        lambda: Tagger(nn.RNN, num_layers=2),
+        Masked,
+    ],
+    ids=["gru in two directions", "two layers", "attention with lengths"],
+)
+def test_two_programs_serve_further_networks(make: Callable[[], Any]) -> None:
+    check(make, lambda step: step)
+
+
+@pytest.mark.slow
+def test_a_cell_in_a_scan() -> None:
+    check(Scanned, lambda step: torch.compile(step, dynamic=False))
+
+
+def test_lengths_and_batches_of_one_have_code_of_their_own() -> None:
+    torch.manual_seed(0)
+    model = Tagger(nn.LSTM)
+    compiled = torch.compile(model)
+    with torch.no_grad():
+        for batch, length in (*SHAPES[:2], (1, 6), (1, 9), (3, 1), (7, 1), (6, 6)):
+            x = torch.randn(batch, length, 6)
+            assert np.array_equal(compiled(x).numpy(), model(x).numpy())
+    assert traces(compiled) <= 7
+
+
+def test_eager_resizing_after_a_trace_with_open_sizes() -> None:
+    """The tables of weights were kept with what had stood for a size."""
+    compiled = torch.compile(lambda x: F.interpolate(x, size=x.shape[2:], mode="bilinear"))
+
+    def half(x: Any) -> Any:
+        return F.interpolate(F.max_pool2d(x, 2), size=x.shape[2:], mode="bilinear")
+
+    halved = torch.compile(half)
+    for height, width in ((8, 8), (9, 11), (12, 16), (7, 13)):
+        x = torch.arange(2 * height * width).reshape(1, 2, height, width) / 7
+        for function, own in ((compiled, None), (halved, half)):
+            expected = x if own is None else own(x)
+            assert np.array_equal(function(x).numpy(), expected.numpy())
