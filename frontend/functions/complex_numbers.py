@@ -60,7 +60,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return _applied(VIEW_AS_REAL, input)
 
 
-@public()
+@public(autocast="float32")
 def view_as_complex(input: Tensor) -> Tensor:
     """[…, 2] real as […] complex, in the same memory. Raises RuntimeError for another dtype, or
     where pairs do not lie side by side."""
@@ -119,7 +119,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     return stored_exactly(_applied(uncompiled.COMPLEX, *_parts("complex", real, imag)), out)
 
 
-@public()
+@public(autocast="float32")
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """abs · (cos(angle) + sin(angle) · i), of two tensors of float32 or of float64."""
     need_tensors("polar", abs=abs, angle=angle)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import conj, real_part
@@ -212,7 +213,7 @@ def _transforms(stem: str, run: Any, forward: bool, text: str) -> tuple[Any, Any
     many.__doc__ = f"{text}, over `dim` (None: all, or the last ones of `s`). {_NORM}"
     for name, function in ((stem, one), (f"{stem}2", two), (f"{stem}n", many)):
         function.__name__ = function.__qualname__ = name
-    return one, two, many
+    return full_precision(one), full_precision(two), full_precision(many)
 
 
 _NORM = (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
@@ -47,6 +48,7 @@ def _eig_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
 EIG = HostOp("linalg.eig", _eig, _eig_rule, ((), (0, 1)))
 
 
+@full_precision
 def eig(A: Tensor, *, out: Any = None) -> Any:
     """The eigenvalues and eigenvectors of square matrices, complex for real ones too. The gradient
     is that of what does not depend on the length and angle of eigenvectors; it is infinite or NaN
@@ -59,6 +61,7 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
         raise LinAlgError(f"linalg.eig: {error}", location=user_location()) from error
 
 
+@full_precision
 def eigvals(A: Tensor, *, out: Any = None) -> Tensor:
     """The eigenvalues of square matrices."""
     return stored(eig(A)[0], out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, real_part
 from frontend.functions import return_types
@@ -114,6 +115,7 @@ NOT_DEFINITE = (
 # -- Cholesky ------------------------------------------------------------------------------------
 
 
+@full_precision
 def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     """The lower triangular L with A = L·Lᵀ (its transpose with `upper`) of positive definite
     matrices, whose lower triangle (upper one) is read. Raises LinAlgError for others."""
@@ -122,6 +124,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     return stored(successful("linalg.cholesky", info, NOT_DEFINITE, factor), out)
 
 
+@full_precision
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
@@ -134,7 +137,7 @@ def cholesky_ex(
     return stored(return_types.linalg_cholesky_ex(factor, info), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """X with A·X = B, for A given by its Cholesky factor L."""
     square("cholesky_solve", A=L)
@@ -145,7 +148,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None
     return stored(_left(mH(lower), _left(lower, b, upper=False), upper=True), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """A⁻¹, for A given by its Cholesky factor L."""
     square("cholesky_inverse", A=L)
@@ -155,6 +158,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tens
 # -- QR ------------------------------------------------------------------------------------------
 
 
+@full_precision
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     """Q with orthonormal columns and R upper triangular with A = Q·R. `mode`: "reduced", "complete"
     (Q is square) or "r" (Q is empty; no gradient). The gradient of a complete Q with more rows than
@@ -176,7 +180,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     return stored(return_types.linalg_qr(q, r), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """LAPACK's form of QR: R above the diagonal, the Householder vectors below, and their scales.
     Backward through it raises RuntimeError."""
@@ -201,7 +205,7 @@ def _reflected(name: str, A: Tensor, tau: Tensor, x: Tensor, backwards: bool) ->
     return x
 
 
-@public(at="", also="orgqr", method="orgqr")
+@public(at="", also="orgqr", method="orgqr", autocast="float32")
 def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """The first columns of the product of the reflections that `geqrf` gives."""
     matrices("linalg.householder_product", input=A)
@@ -217,7 +221,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     return stored(_reflected("linalg.householder_product", A, tau, x, backwards=True), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
     out: Any = None,

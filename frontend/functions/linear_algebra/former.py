@@ -21,25 +21,25 @@ from frontend.functions.linear_algebra.spectra import svd as _svd
 from frontend.tensors.tensor import Tensor
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """`linalg.cholesky`."""
     return _cholesky(input, upper=upper, out=out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with a relative tolerance of `rcond`."""
     return pinv(input, rcond)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """`linalg.qr`, complete without `some`."""
     return stored(return_types.qr(*_qr(input, "reduced" if some else "complete")), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
     """U, S and V (not its transpose) with input = U·diag(S)·Vᴴ; full matrices without `some`. U and
     V are zeros without `compute_uv`."""
@@ -54,7 +54,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
     return stored(return_types.svd(u, values, mH(vh)), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False, *, out: Any = None,
@@ -68,7 +68,7 @@ def triangular_solve(
     return stored(return_types.triangular_solve(x, a.clone()), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """`linalg.lu_factor`, with the info of each matrix where asked for."""
     if get_infos:
@@ -76,7 +76,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return stored(tuple(lu_factor(A, pivot=pivot)), out)
 
 
-@public(method=True)
+@public(method=True, autocast="float32")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
     """`linalg.lu_solve` with the right-hand side first."""
     return _lu_solve(LU_data, LU_pivots, b, out=out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import casted, promote_types
 from frontend.functions import linalg, pointwise, reduce
@@ -49,6 +50,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 # -- condition numbers ---------------------------------------------------------------------------
 
 
+@full_precision
 def cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
     """|A|·|A⁻¹| in a norm of matrices; infinite for singular ones. For p None, 2 and -2 the ratio
     of the greatest and least singular value, of matrices of any shape."""

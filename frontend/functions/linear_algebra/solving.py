@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.uncompiled import conj, imaginary
 from frontend.functions import pointwise, return_types
@@ -93,6 +94,7 @@ NO_INVERSE = (
 # -- systems -------------------------------------------------------------------------------------
 
 
+@full_precision
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Any = None) -> Tensor:
     """X with A·X = B (X·A = B with `left=False`); batches broadcast, B may be a vector. Raises
     LinAlgError for a singular A."""
@@ -137,7 +139,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return return_types.linalg_solve_ex(*_solved(name, A, B, left, check_errors))
 
 
-@public(at="", also="inverse", method="inverse")
+@public(at="", also="inverse", method="inverse", autocast="float32")
 def inv(A: Tensor, *, out: Any = None) -> Tensor:
     """The inverses of square matrices. Raises LinAlgError for a singular one."""
     square("linalg.inv", A=A)
@@ -145,6 +147,7 @@ def inv(A: Tensor, *, out: Any = None) -> Tensor:
     return stored(successful("linalg.inv", info, NO_INVERSE, inverse), out)
 
 
+@full_precision
 @takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """`inv` with the info of each matrix, as `solve_ex`."""
@@ -201,6 +204,7 @@ def logdet(input: Tensor) -> Tensor:
 # -- tensors as matrices -------------------------------------------------------------------------
 
 
+@full_precision
 def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     """The inverse for `tensordot(…, ind)`: of the matrix of the first `ind` dimensions by the
     others."""
@@ -217,6 +221,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     return stored(inverse.reshape(*shape[ind:], *shape[:ind]), out)
 
 
+@full_precision
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
     """X with tensordot(A, X, X.dim()) = B, after `dims` of A are moved to the end."""
     if dims is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.eager.autocasting import full_precision
 from frontend.eager.host_ops import HostOp
 from frontend.eager.promotion import casted
 from frontend.eager.uncompiled import conj, real_part
@@ -116,6 +117,7 @@ def _converged(op: HostOp, *operands: Tensor, **attributes: Any) -> tuple[Tensor
 # -- decompositions ------------------------------------------------------------------------------
 
 
+@full_precision
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
 ) -> Any:
@@ -129,6 +131,7 @@ def svd(
     return stored(return_types.linalg_svd(*_converged(SVD, A, full_matrices=full_matrices)), out)
 
 
+@full_precision
 def svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
     """The singular values, descending."""
     return stored(svd(A, False, driver=driver)[1], out)
@@ -140,6 +143,7 @@ def _triangle(name: str, UPLO: str) -> str:
     return UPLO.upper()
 
 
+@full_precision
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues, ascending, and eigenvectors of symmetric matrices, of which one triangle is
     read."""
@@ -148,6 +152,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     return stored(return_types.linalg_eigh(*_converged(EIGH, A, UPLO=half)), out)
 
 
+@full_precision
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
     """The eigenvalues of symmetric matrices, ascending."""
     return stored(eigh(A, UPLO)[0], out)
@@ -194,6 +199,7 @@ def _real(A: Tensor) -> DType:
     return A.dtype.computes_as if A.dtype.is_complex else A.dtype
 
 
+@full_precision
 def matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None,
     out: Any = None,
@@ -213,6 +219,7 @@ def matrix_rank(
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@full_precision
 def lstsq(
     A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None
 ) -> Any:

@@ -97,10 +97,14 @@ def _adaptive_max_with_indices(count: int) -> Any:
 
 adaptive_max_pool1d = public(at="nn.functional")(_adaptive_max(1, "the last axis"))
 adaptive_max_pool2d = public(at="nn.functional")(_adaptive_max(2, "the last two axes"))
-adaptive_max_pool3d = public(at="nn.functional")(_adaptive_max(3, "the last three axes"))
+adaptive_max_pool3d = public(at="nn.functional", autocast="float32")(
+    _adaptive_max(3, "the last three axes")
+)
 adaptive_max_pool1d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(1))
 adaptive_max_pool2d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(2))
-adaptive_max_pool3d_with_indices = public(at="nn.functional")(_adaptive_max_with_indices(3))
+adaptive_max_pool3d_with_indices = public(at="nn.functional", autocast="float32")(
+    _adaptive_max_with_indices(3)
+)
 
 
 # -- sizes ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ IMPOSSIBLE = -1e30
 """The logarithm of the probability of what cannot be. It is finite, so that no gradient is NaN."""
 
 
-@public(at="nn.functional")
+@public(at="nn.functional", autocast="float32")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

@@ -122,7 +122,7 @@ fractional_max_pool2d_with_indices = public(at="nn.functional")(_fractional(2))
 fractional_max_pool3d_with_indices = public(at="nn.functional")(_fractional(3))
 
 
-@public(at="nn.functional")
+@public(at="nn.functional", autocast="float32")
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
@@ -135,7 +135,7 @@ def fractional_max_pool2d(
     return pair if return_indices else pair[0]
 
 
-@public(at="nn.functional")
+@public(at="nn.functional", autocast="float32")
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,

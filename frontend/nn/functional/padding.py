@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.eager.autocasting import full_precision
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
@@ -45,7 +46,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         )
     if mode == "circular":
         return _wrapped(input, pairs)
-    return _bordered(input, pairs, mode)
+    # PyTorch's list has all of them but this one.
+    short = mode == "reflect" and count == 3
+    return (_bordered if short else full_precision(_bordered))(input, pairs, mode)
 
 
 def _pairs(x: Tensor, pad: Any) -> Pairs:

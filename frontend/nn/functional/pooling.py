@@ -77,10 +77,12 @@ def _max_pool_with_indices(count: int) -> Any:
 
 max_pool1d = public(at="nn.functional torch")(_max_pool(1, "the last axis"))
 max_pool2d = public(at="nn.functional torch")(_max_pool(2, "the last two axes"))
-max_pool3d = public(at="nn.functional torch")(_max_pool(3, "the last three axes"))
+max_pool3d = public(at="nn.functional torch", autocast="float32")(
+    _max_pool(3, "the last three axes")
+)
 max_pool1d_with_indices = public(at="nn.functional torch")(_max_pool_with_indices(1))
 max_pool2d_with_indices = public(at="nn.functional")(_max_pool_with_indices(2))
-max_pool3d_with_indices = public(at="nn.functional")(_max_pool_with_indices(3))
+max_pool3d_with_indices = public(at="nn.functional", autocast="float32")(_max_pool_with_indices(3))
 
 
 # -- the mean ------------------------------------------------------------------------------------
@@ -344,5 +346,5 @@ def _unpooled(x: Tensor, indices: Tensor, size: tuple[int, ...]) -> Tensor:
 
 
 max_unpool1d = public(at="nn.functional")(_max_unpool(1))
-max_unpool2d = public(at="nn.functional")(_max_unpool(2))
-max_unpool3d = public(at="nn.functional")(_max_unpool(3))
+max_unpool2d = public(at="nn.functional", autocast="float32")(_max_unpool(2))
+max_unpool3d = public(at="nn.functional", autocast="float32")(_max_unpool(3))

@@ -153,3 +153,65 @@ def test_recurrences_under_autocast(peer: Any, name: str, short: bool) -> None:
     for call in (mine, frontend.compile(mine)):
         for one, other in zip(run(frontend, mine, call), expected, strict=True):
             close(one, other, str(other.dtype).split(".")[1], "bfloat16")
+
+
+def residual_net(nn: Any) -> Any:
+    """Convolutions and batch norms with a residual sum, strides and a 1x1 beside it."""
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+            self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+            self.norms = nn.ModuleList([nn.BatchNorm2d(outputs) for _ in range(3)])
+            self.beside = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            y = self.norms[0](self.first(x)).relu()
+            y = self.norms[1](self.second(y))
+            return (y + self.norms[2](self.beside(x))).relu()
+
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+        Block(8, 16, 2), Block(16, 16, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["autocast", "bfloat16"])
+def test_a_residual_net_trains(peer: Any, how: str) -> None:
+    """Under autocast with float32 parameters, by `torch.amp` (bfloat16 needs no scaler), and all in
+    bfloat16: losses as PyTorch's, eager and compiled."""
+    peer.torch.manual_seed(0)
+    theirs = residual_net(peer.torch.nn)
+    state = {k: frontend.tensor(v.numpy()) for k, v in theirs.state_dict().items()}
+    random = np.random.default_rng(0)
+    numbers = random.standard_normal((8, 3, 12, 12)).astype(np.float32)
+    labels = random.integers(0, 5, 8)
+
+    def losses(system: Any, model: Any, call: Any) -> list[float]:
+        x, y = system.tensor(numbers), system.tensor(labels)
+        if how == "bfloat16":
+            model.to(system.bfloat16)
+            x = x.to(system.bfloat16)
+        optimizer = system.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        scaler = system.amp.GradScaler("cpu", enabled=False)
+        found = []
+        for _ in range(4):
+            optimizer.zero_grad()
+            with system.amp.autocast("cpu", system.bfloat16, enabled=how == "autocast"):
+                loss = system.nn.functional.cross_entropy(call(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            found.append(float(loss.detach()))
+        kinds = {p.dtype for p in model.parameters()} | {p.grad.dtype for p in model.parameters()}
+        assert kinds == {system.bfloat16 if how == "bfloat16" else system.float32}
+        return found
+
+    expected = losses(peer.torch, theirs, theirs)
+    assert expected[-1] < 0.8 * expected[0]
+    for compiled in (False, True):
+        mine = residual_net(frontend.nn)
+        mine.load_state_dict(state)
+        found = losses(frontend, mine, frontend.compile(mine) if compiled else mine)
+        np.testing.assert_allclose(found, expected, rtol=0.05)
