@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 from frontend.library.operators import OPERATORS, Operator
 from graphc.system import IMPORTING
@@ -142,8 +143,18 @@ def _function(namespace: str, name: str) -> Any:
     return getattr(Tensor, name, None)
 
 
-def load_library(path: Any) -> NoReturn:
-    """Raises OSError: compiled operators are made for PyTorch's own library."""
+_WRITTEN = {("torchvision", "_C"): "frontend.vision.operators"}
+"""Libraries of compiled operators, by folder and name, that are written here instead."""
+
+
+def load_library(path: Any) -> None:
+    """Have `torch.ops` the operators of a library that is written here. Raises OSError for others:
+    compiled operators are made for PyTorch's own library."""
+    file = Path(path)
+    written = _WRITTEN.get((file.parent.name, file.name.partition(".")[0]))
+    if written is not None:
+        import_module(written)
+        return
     raise OSError(
         f"{path}: libraries of compiled operators need PyTorch's C++ library, which is not here; "
         "write the operator in Python with torch.library.custom_op"

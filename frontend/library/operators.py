@@ -43,8 +43,9 @@ class Operator:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fake is not None and types_alone(*_tensors([args, *kwargs.values()])):
-            return self.fake(*args, **kwargs)
+        fake = self.fake or self.kernels.get("Meta")
+        if fake is not None and types_alone(*_tensors([args, *kwargs.values()])):
+            return fake(*args, **kwargs)
         for key in _AUTOGRAD:
             if key in self.kernels:
                 return self.kernels[key](*args, **kwargs)

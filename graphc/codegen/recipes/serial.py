@@ -60,9 +60,10 @@ class _Buffers:
     def store(self, at: LoopValue, value: LoopValue) -> None:
         self.builder.store(self.out, at, value)
 
-    def loop(self, first: Extent, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
+    def loop(self, first: Any, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
         carried = () if start is None else (start,)
-        ends = self.number(first), self.number(end)
+        begin = first if isinstance(first, LoopValue) else self.number(first)
+        ends = begin, self.number(end)
         with self.builder.loop(*ends, carried=carried, hint="k") as loop:
             if start is None:
                 body(loop.variable)

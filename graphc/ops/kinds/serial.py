@@ -33,9 +33,9 @@ class SerialMemory(Protocol):
     def number(self, value: Extent) -> Any:
         """A number, or a size, as an i64."""
 
-    def loop(self, first: Extent, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
-        """`body(i, carried)` gives what the next turn takes; what the last one gave. Without
-        `start`, `body(i)` is called for what it stores."""
+    def loop(self, first: Any, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
+        """From a number, a size or an i64 up to a size: `body(i, carried)` gives what the next turn
+        takes; what the last one gave. Without `start`, `body(i)` is called for what it stores."""
 
     def branch(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
         """What one of the two gives."""
@@ -93,8 +93,8 @@ class _Arrays:
     def number(self, value: Extent) -> Any:
         return DType.i64.numpy.type(fixed(value))
 
-    def loop(self, first: Extent, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
-        for at in range(fixed(first), fixed(end)):
+    def loop(self, first: Any, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
+        for at in range(first if isinstance(first, np.integer) else fixed(first), fixed(end)):
             if start is None:
                 body(np.int64(at))
             else:

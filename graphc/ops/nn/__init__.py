@@ -2,27 +2,32 @@
 
 activations are elementwise. products (a linear layer), embedding, attention and normalization are
 what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
-resampling is interpolation; losses end a training step.
+resampling is interpolation, sampling what is read at places that are data; boxes are those of
+detection; losses end a training step.
 """
 
 from graphc.ops.nn import (
     activations,
     attention,
+    boxes,
     embedding,
     losses,
     normalization,
     pooling,
     products,
     resampling,
+    sampling,
 )
 
 __all__ = [
     "activations",
     "attention",
+    "boxes",
     "embedding",
     "losses",
     "normalization",
     "pooling",
     "products",
     "resampling",
+    "sampling",
 ]
