@@ -94,7 +94,11 @@ def test_a_module_and_a_graph(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train.py:step", "--as", "torch", *INPUTS, "--kind", "page"), "is not built yet"),
+        (("train.py:step", "--as", "torch", *INPUTS, "--kind", "ship"), "is not built yet"),
+        (
+            ("train.py:step", "--as", "torch", *INPUTS, "--kind", "page", "--data", "model"),
+            "gave no data",
+        ),
         (("train.py:step", "--as", "torch", *INPUTS, "--target", "z80"), "is no known target"),
         (("train.py:step", "--as", "torch", *INPUTS, "--threads", "0"), "threads are from 1"),
         (("train.py:step", "--as", "torch", *INPUTS, "--name", "a b"), "no name of a C function"),
