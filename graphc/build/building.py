@@ -83,7 +83,7 @@ def build(
     _check_threads(threads, kind, chosen)
     if name is not None and (name in TAKEN | FROM_OUTSIDE or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
-    name = name or _name_of(source.name)
+    name = name or name_for(source)
     if kind in _LINKED:
         check_module_name(name)
         linker_of(chosen)  # a missing one is told before anything is compiled
@@ -118,8 +118,9 @@ def _check_threads(threads: int, kind: str, target: Target) -> None:
         raise ArgumentError(f"a {kind} runs on one thread", hint="threads are of the kind object")
 
 
-def _name_of(name: str) -> str:
-    plain = identifier(name)
+def name_for(source: ObjectSource) -> str:
+    """The name of the function where none is given."""
+    plain = identifier(source.name)
     return f"{plain}_1" if plain in TAKEN | FROM_OUTSIDE else plain
 
 

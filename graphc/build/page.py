@@ -23,7 +23,7 @@ import numpy as np
 from graphc.build.built_source import Array, ObjectSource
 from graphc.build.javascript import calls_text, json_text, loader, tables_text, wasm_module
 from graphc.build.object_file import BuiltPrograms, programs_of
-from graphc.build.proof import data_of, proven
+from graphc.build.proof import CALLS, data_of, proven
 from graphc.build.state_layout import bytes_of, layout_of, state_file
 from graphc.build.wasm_module import probe
 from graphc.codegen.target import named
@@ -55,7 +55,7 @@ def page_text(
 
 
 def live_part(
-    name: str, source: ObjectSource, calls: int, data: Sequence[Any] | None = None
+    name: str, source: ObjectSource, calls: int = CALLS, data: Sequence[Any] | None = None
 ) -> LivePart:
     """What a page runs. `data`: an array for each argument, rows of which are batches."""
     targets = {kind: named(target) for kind, target in MODULES.items()}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,24 +21,6 @@ from graphc.passes.pipelines import LEVELS
 
 if TYPE_CHECKING:
     from graphc.build.built_source import ObjectSource
-
-_NAMED = re.compile(r"([A-Za-z]\w*)\s*=")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenInput:
-    """An input whose text names the sizes that stay open: `f32[batch=32,64]`. `names`: by axis."""
-
-    drawn: DrawnInput
-    names: Mapping[int, str]
-
-    @staticmethod
-    def parse(text: str) -> OpenInput:
-        """Raises ParseError as `DrawnInput.parse` does."""
-        extents = text.partition("[")[2].partition("]")[0].split(",")
-        matches = [(axis, _NAMED.match(extent.strip())) for axis, extent in enumerate(extents)]
-        names = {axis: match[1] for axis, match in matches if match is not None}
-        return OpenInput(DrawnInput.parse(_NAMED.sub("", text) if names else text), names)
 
 
 def add_build(commands: Any) -> None:
@@ -120,7 +100,7 @@ def _run_build(arguments: argparse.Namespace) -> None:
     from graphc.build.building import build, target_of
 
     target_of(arguments.kind, arguments.target)
-    with source_named(arguments) as source:
+    with source_named(arguments, arguments.keep_grads) as source:
         built = build(
             source, arguments.output, target=arguments.target, kind=arguments.kind,
             name=arguments.name, threads=arguments.threads, data=data_of(arguments),
@@ -129,19 +109,19 @@ def _run_build(arguments: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def source_named(arguments: argparse.Namespace) -> Iterator[ObjectSource]:
+def source_named(arguments: argparse.Namespace, keep_grads: bool = False) -> Iterator[ObjectSource]:
     """What is named, for as long as its file stays imported."""
     from graphc.build.built_source import source_of_graph
 
-    inputs = [OpenInput.parse(text) for text in arguments.inputs]
-    drawn, program = [each.drawn for each in inputs], program_of(arguments)
+    inputs = [DrawnInput.parse(text) for text in arguments.inputs]
+    program = program_of(arguments)
     level = arguments.level
     if is_graph_file(arguments.reference):
         if inputs:
             raise ArgumentError("a graph's text says what its inputs are", hint="leave out --input")
         yield source_of_graph(read_graph(arguments.reference, program), level=level or "exact")
         return
-    with loaded_object(arguments.reference, drawn, program) as (named, arrays):
+    with loaded_object(arguments.reference, inputs, program) as (named, arrays):
         if isinstance(named, Graph):
             yield source_of_graph(named, arrays, level or "exact")
             return
@@ -149,4 +129,4 @@ def source_named(arguments: argparse.Namespace) -> Iterator[ObjectSource]:
         named.traced()  # raises what tracing raises
         if named.source is None:
             raise ArgumentError(f"the tracer of {arguments.reference} knows no way to build it")
-        yield named.source(arrays, [each.names for each in inputs], level, arguments.keep_grads)
+        yield named.source(arrays, [each.names for each in inputs], level, keep_grads)
