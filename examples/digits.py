@@ -8,6 +8,8 @@ from the same weights and see the same batches; every fifth image is held out.
     python examples/digits.py --ranks 2    two processes, each with half of every batch
     graphc dump examples/digits.py:mlp --input 'f32[64,64]'
     graphc profile examples/digits.py:cnn_step
+    graphc build examples/digits.py:mlp_step --input 'f32[n=64,64]' --input 'i64[n=64]<10' \\
+        --kind page --data mlp_data -o page    a page that trains it in a browser
 """
 
 from __future__ import annotations
@@ -101,6 +103,11 @@ def mlp_step(x: Annotated[Any, "f32[64,64]"], y: Annotated[Any, "i64[64]<10"]) -
 def cnn_step(x: Annotated[Any, "f32[64,1,8,8]"], y: Annotated[Any, "i64[64]<10"]) -> Any:
     """A training step of the convolutional network; the loss."""
     return step_of(cnn, cnn_optimizer, x, y)
+
+
+def mlp_data() -> tuple[Any, ...]:
+    """Pixels and labels that the MLP is trained on."""
+    return read_digits((64,))[0].tensors
 
 
 @dataclass(frozen=True)

@@ -308,18 +308,20 @@ class CompiledFunction:
     def build(
         self, folder: Any, *arguments: Any, target: str | None = None, kind: str = "object",
         name: str | None = None, keep_grads: bool = False, calls: int = 3,
-        threads: int = 1, **keywords: Any,
+        threads: int = 1, data: Any = None, **keywords: Any,
     ) -> Any:  # fmt: skip
         """Write what a call on arguments like these (as for `profile`) computes into `folder`, to
         be used without Python: one object file, its header, its state as a safetensors file, and a
         C program that proves that the bits are those of this process (docs/build.md). Open are the
         sizes that `dynamic` or marks name, else those that calls before left open, and all ints and
-        floats among the arguments. `target` as for `compile`, or "aarch64"; `name`: of the C
+        floats among the arguments. `target` as for `compile`, or "wasm32"; `name`: of the C
         function; `keep_grads`: the state has the gradients that a step leaves behind; `calls`: how
         many the proof makes; `threads`: as many as the caller of an object may bring; `kind`: also
-        "shared" or "wheel", for Python. All state of this process stays as it is. Raises
-        ArgumentError for what is not built and for a folder that cannot be written, TargetError for
-        an unknown target, TraceError and LoweringError for what an object cannot do."""
+        "shared" or "wheel", for Python, or "page", for a browser; `data`: of a page, a tensor or
+        array for each argument, of whose rows it makes batches. All state of this process stays as
+        it is. Raises ArgumentError for what is not built and for a folder that cannot be written,
+        TargetError for an unknown target, TraceError and LoweringError for what an object cannot
+        do."""
         with IMPORTING:
             from frontend.compiled.building import source_of
             from graphc.build.building import build
@@ -329,8 +331,9 @@ class CompiledFunction:
         known = None if sized is None else sized.arguments
         source = source_of(self.function, shown, named, self.options, keep_grads, known)
         return build(
-            source, folder, target=target, kind=kind, name=name, calls=calls, threads=threads
-        )
+            source, folder, target=target, kind=kind, name=name, calls=calls, threads=threads,
+            data=data,
+        )  # fmt: skip
 
     def _sized_call(self, arguments: Any, keywords: Any) -> Any:
         """The call on these arguments as code for several sizes serves it; None where other code

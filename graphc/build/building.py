@@ -2,14 +2,15 @@
 
 in : a source, a target and a kind
 out: NAME.h, NAME.safetensors, and NAME.o, with main.c and main.data, which prove the bits; or
-     libNAME.so and NAME.py; or a wheel
+     libNAME.so and NAME.py; or a wheel; for WebAssembly NAME.wasm and NAME.mjs, with main.mjs; or a
+     page
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from typing import Any
 from graphc.build.built_source import ObjectSource
 from graphc.build.header import header_text
 from graphc.build.identifiers import TAKEN, identifier
+from graphc.build.javascript import main_text as javascript_main
+from graphc.build.javascript import module_text, tables_text, wasm_module
 from graphc.build.object_file import BuiltPrograms, object_code, programs_of
+from graphc.build.page import page_text
 from graphc.build.proof import CALLS, data_of, main_text, proven
 from graphc.build.shared_library import (
     LEVELS,
@@ -28,11 +32,13 @@ from graphc.build.shared_library import (
     python_module,
     wheel,
 )
-from graphc.build.state_layout import FILE_TYPES, StateLayout, bytes_of, layout_of
+from graphc.build.state_layout import layout_of, state_file
+from graphc.codegen.llvm.fma import RELAXED_NAME
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
 
-KINDS = ("object", "shared", "wheel")
+KINDS = ("object", "shared", "wheel", "page")
+_LINKED = ("shared", "wheel")
 FROM_OUTSIDE = frozenset(("fma", "fmaf", "fmod", "fmodf", "pow", "sched_yield"))
 """All that an object may need: functions of the C library's mathematics, the last one where threads
 wait for each other."""
@@ -61,44 +67,60 @@ class BuiltFiles:
 def build(
     source: ObjectSource, folder: str | os.PathLike[str], *, target: str | None = None,
     kind: str = "object", name: str | None = None, calls: int = CALLS, threads: int = 1,
+    data: Sequence[Any] | None = None,
 ) -> BuiltFiles:  # fmt: skip
-    """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", None
-    for the host) into a folder, which is made where there is none. `kind`: "object", or, linked by
-    a C compiler, "shared" with a Python module, "wheel" with a library for each level of x86-64
-    where no other target is named. `calls`: of the proof. `threads`: of an
-    object, which the caller may bring. Raises ArgumentError for an unknown kind,
-    a missing linker, a name that is no C identifier or that Python has, or a folder that cannot be
-    written, TargetError for an unknown target, LoweringError for what Python computes. Nothing is
-    written then."""
-    check_kind(kind)
-    _check_threads(threads, kind)
+    """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64",
+    "wasm32", "wasm32+relaxed", None for the host) into a folder, which is made where there is none.
+    `kind`: "object", or, linked by a C compiler, "shared" with a Python module, "wheel" with a
+    library for each level of x86-64 where no other target is named; or "page", an HTML file that
+    runs in a browser. `calls`: of the proof. `threads`: of an object, which the caller may bring.
+    `data`: of a page, an array for each argument, of whose rows it makes batches (those of the
+    example where there are none). Raises ArgumentError for an unknown kind, what a kind or target
+    does not have, a missing linker, a name that is no C identifier or that Python has, data that do
+    not fit, or a folder that cannot be written, TargetError for an unknown target, LoweringError
+    for what Python computes. Nothing is written then."""
+    chosen = target_of(kind, target)
+    _check_threads(threads, kind, chosen)
     if name is not None and (name in TAKEN | FROM_OUTSIDE or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
-    chosen = named(target or "host")
-    name = name or _name_of(source.name)
-    if kind != "object":
+    name = name or name_for(source)
+    if kind in _LINKED:
         check_module_name(name)
         linker_of(chosen)  # a missing one is told before anything is compiled
-    contents, built = _contents(name, source, chosen, kind, calls, threads)
+    if kind == "page":
+        text, built = page_text(name, source, calls, data)
+        contents = {f"{name}.html": text.encode()}
+    else:
+        contents, built = _contents(name, source, chosen, kind, calls, threads)
     files = _written(Path(folder), contents)
     return BuiltFiles(Path(folder), name, files, len(built.programs), built.refused)
 
 
-def check_kind(kind: str) -> None:
-    """Raise ArgumentError for a kind that is not built."""
+def target_of(kind: str, target: str | None) -> Target:
+    """The target of this name, for what is built. Raises ArgumentError for a kind that is not
+    built, or not for it, TargetError for an unknown target."""
     if kind not in KINDS:
         raise ArgumentError(f"kind {kind!r} is not built yet", hint=f"one of {', '.join(KINDS)}")
+    if kind == "page" and target not in (None, "wasm32"):
+        raise ArgumentError(f"a page runs WebAssembly, not {target}", hint="leave out the target")
+    chosen = named(target or "host")
+    if kind in _LINKED and chosen.is_wasm:
+        raise ArgumentError(f"a {kind} is not built for {chosen.name}", hint="object or page")
+    return chosen
 
 
-def _check_threads(threads: int, kind: str) -> None:
+def _check_threads(threads: int, kind: str, target: Target) -> None:
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise ArgumentError(f"threads are from 1 to {MOST_THREADS}, not {threads!r}")
+    if threads > 1 and target.is_wasm:
+        raise ArgumentError(f"{target.name} has no threads")
     if threads > 1 and kind != "object":
         raise ArgumentError(f"a {kind} runs on one thread", hint="threads are of the kind object")
 
 
-def _name_of(name: str) -> str:
-    plain = identifier(name)
+def name_for(source: ObjectSource) -> str:
+    """The name of the function where none is given."""
+    plain = identifier(source.name)
     return f"{plain}_1" if plain in TAKEN | FROM_OUTSIDE else plain
 
 
@@ -108,6 +130,8 @@ def _contents(
     """All files by name, and the programs."""
     if kind == "wheel":
         return _wheel_contents(name, source, target)
+    if target.is_wasm:
+        return _wasm_contents(name, source, target, calls)
     built = programs_of(source, target, threads)
     layout = layout_of(source.state())
     embeds = layout.nbytes <= EMBEDDED
@@ -125,6 +149,25 @@ def _contents(
     contents |= {
         f"{name}.o": code,
         "main.c": main_text(name, source, built, layout, proof, embeds).encode(),
+        "main.data": data_of(proof, layout),
+    }
+    return contents, built
+
+
+def _wasm_contents(
+    name: str, source: ObjectSource, target: Target, calls: int
+) -> tuple[dict[str, bytes], BuiltPrograms]:
+    """A module of WebAssembly, the script that loads it, and the proof for node."""
+    built = programs_of(source, target)
+    layout = layout_of(source.state())
+    module = wasm_module(name, source, built, layout, target)
+    tables = tables_text(name, source, built, layout, module.data_end)
+    proof = proven(source, built, calls)
+    contents = {
+        f"{name}.wasm": module.code,
+        f"{name}.mjs": module_text(name, tables, target.fma == RELAXED_NAME).encode(),
+        f"{name}.safetensors": state_file(layout),
+        "main.mjs": javascript_main(name, proof).encode(),
         "main.data": data_of(proof, layout),
     }
     return contents, built
@@ -150,24 +193,6 @@ def _wheel_contents(
     files["__init__.py"] = module.encode()
     file, content = wheel(name, files, machine)
     return {file: content}, every[0]
-
-
-def state_file(layout: StateLayout) -> bytes:
-    """The state as the bytes of a safetensors file: how long the header is, the header, and the
-    arrays' bytes."""
-    header: dict[str, Any] = {"__metadata__": {"format": "graphc"}}
-    content = bytearray()
-    for member in layout.members:
-        if member.field.is_saved:
-            begin = len(content)
-            content += bytes_of(member.field.array)
-            header[member.field.key] = {
-                "dtype": FILE_TYPES[member.type.dtype], "shape": list(member.type.shape),
-                "data_offsets": [begin, len(content)],
-            }  # fmt: skip
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + bytes(content)
 
 
 def _written(folder: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:

@@ -60,12 +60,6 @@ class EntryPoints:
         self.results = len(built.results)
         self.calls_power = False
 
-    @property
-    def exported(self) -> list[str]:
-        """What the object defines for others."""
-        parts = ["init", "work_bytes", "error", *(["part"] if self.built.threads > 1 else [])]
-        return [self.name, *(f"{self.name}_{part}" for part in parts)]
-
     def module(self, triple: str) -> str:
         """The module's text."""
         functions = [self._init(), self._work_bytes(), self._call()]
@@ -413,6 +407,12 @@ class EntryPoints:
             f.do(f"ret i64 {self.texts.code(text)}")
             f.start(next_)
         f.do(f"ret i64 {self.texts.code('a check failed')}")
+
+
+def exported_names(name: str, threads: int = 1) -> list[str]:
+    """What an object defines for others."""
+    parts = ["init", "work_bytes", "error", *(["part"] if threads > 1 else [])]
+    return [name, *(f"{name}_{part}" for part in parts)]
 
 
 def check_message(check: Check) -> str:

@@ -17,9 +17,10 @@ from graphc.build.built_source import (
     Opening,
     SourceGraph,
 )
-from graphc.build.entry_points import EntryPoints
+from graphc.build.entry_points import EntryPoints, exported_names
 from graphc.build.error_texts import ErrorTexts
 from graphc.build.state_layout import StateLayout
+from graphc.codegen.llvm.fma import COMPUTED, COMPUTED_NAME
 from graphc.codegen.llvm.native import emit_linked
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.standalone import StandaloneProgram, standalone
@@ -192,4 +193,6 @@ def object_code(
     if any(program.native.threads > 1 for program in built.programs):
         texts.append(barrier_text(target.triple))
     texts += [text for modules in kernels.values() for text in modules]
-    return emit_linked(texts, target, entries.exported)
+    if target.fma == COMPUTED_NAME:
+        texts.append(COMPUTED)
+    return emit_linked(texts, target, exported_names(name, built.threads))

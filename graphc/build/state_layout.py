@@ -7,8 +7,10 @@ digest stands in all three, and is compared.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.build.built_source import Array, StateArray
 from graphc.build.identifiers import Identifiers
@@ -98,3 +100,21 @@ def layout_of(state: Sequence[StateArray]) -> StateLayout:
 def bytes_of(array: Array) -> bytes:
     """The bytes of an array, row by row."""
     return bytes(array.tobytes("C"))
+
+
+def state_file(layout: StateLayout) -> bytes:
+    """The state as the bytes of a safetensors file: how long the header is, the header, and the
+    arrays' bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "graphc"}}
+    content = bytearray()
+    for member in layout.members:
+        if member.field.is_saved:
+            begin = len(content)
+            content += bytes_of(member.field.array)
+            header[member.field.key] = {
+                "dtype": FILE_TYPES[member.type.dtype], "shape": list(member.type.shape),
+                "data_offsets": [begin, len(content)],
+            }  # fmt: skip
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + bytes(content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from graphc.config import target_name
 from graphc.errors import TargetError
@@ -34,12 +35,19 @@ class Target:
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
     paired_products: bool = False
     """The processor adds the products of pairs of bf16."""
+    fma: str = "llvm.fma"
+    """What computes a * b + c, rounded once: see codegen/llvm/fma.py."""
     needs: tuple[str, ...] = ()
     """What a processor has to have to run it, by LLVM's names of features."""
 
     def lanes(self, dtype: DType) -> int:
         """Elements of `dtype` in one vector register."""
         return self.vector_bytes // dtype.itemsize
+
+    @property
+    def is_wasm(self) -> bool:
+        """Whether its code runs in an engine of WebAssembly."""
+        return self.triple.startswith("wasm")
 
     @property
     def key(self) -> str:
@@ -66,14 +74,21 @@ _NAMED = {
         Target(
             "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, half_instructions=True
         ),
+        Target(
+            "wasm32", "wasm32-unknown-unknown", "generic",
+            "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals", 16,
+            fma="graphc.fma",
+        ),
     )
 }  # fmt: skip
 
 
-_EXTENSIONS = {"bf16": "avx512bf16"}
-"""What a processor with the widest vectors may have besides: the name behind a `+`, and that of the
-feature that LLVM knows."""
-_EXTENDED = "x86-64-v4"
+_EXTENSIONS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "x86-64-v4": {"bf16": ("avx512bf16", {"paired_products": True})},
+    "wasm32": {"relaxed": ("relaxed-simd", {"fma": "llvm.wasm.relaxed.madd"})},
+}
+"""What a target may have besides: the name behind a `+`, the feature that LLVM knows, and what
+changes with it."""
 
 
 def named(name: str) -> Target:
@@ -84,24 +99,28 @@ def named(name: str) -> Target:
     if name in _NAMED:
         return _NAMED[name]
     base, *extensions = name.split("+")
-    if base == _EXTENDED and set(extensions) <= _EXTENSIONS.keys():
-        return _extended(tuple(each for each in _EXTENSIONS if each in extensions))
-    known = [*_NAMED, *(f"{_EXTENDED}+{each}" for each in _EXTENSIONS)]
+    possible = _EXTENSIONS.get(base, {})
+    if set(extensions) <= possible.keys():
+        return _extended(base, tuple(each for each in possible if each in extensions))
+    known = [*_NAMED, *(f"{base}+{each}" for base, each in _extensions())]
     raise TargetError(f"{name!r} is no known target", hint=f"one of host, {', '.join(known)}")
 
 
 @functools.cache
-def _extended(extensions: tuple[str, ...]) -> Target:
-    target = _NAMED[_EXTENDED]
+def _extended(base: str, extensions: tuple[str, ...]) -> Target:
+    target = _NAMED[base]
     for name in extensions:
-        feature = _EXTENSIONS[name]
+        feature, changed = _EXTENSIONS[base][name]
         features = ",".join(filter(None, (target.features, f"+{feature}")))
         target = replace(
             target, name=f"{target.name}+{name}", features=features,
-            needs=(*target.needs, feature),
-            paired_products=target.paired_products or name == "bf16",
+            needs=(*target.needs, feature), **changed,
         )  # fmt: skip
     return target
+
+
+def _extensions() -> list[tuple[str, str]]:
+    return [(base, name) for base, names in _EXTENSIONS.items() for name in names]
 
 
 def running(target: Target | str | None = None) -> Target:
@@ -123,7 +142,7 @@ def running(target: Target | str | None = None) -> Target:
 @functools.cache
 def executable() -> tuple[Target, ...]:
     """The named targets whose code this machine runs."""
-    extended = (_extended((name,)) for name in _EXTENSIONS)
+    extended = (_extended(base, (name,)) for base, name in _extensions())
     targets = (*_NAMED.values(), *extended)
     return tuple(target for target in targets if not _lacking(target))
 

@@ -5,8 +5,9 @@ A tracer (an entry point of the group `graphc.tracers`) gives a `TracedObject`, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from graphc.debug.ledger import Decision
     from graphc.runtime.executable import Executable
 
+_NAMED = re.compile(r"([A-Za-z]\w*)\s*=")
 Array = np.ndarray[Any, Any]
 EagerRunner = Callable[[str], list[Array | None]]
 
@@ -134,27 +136,32 @@ class TracedObject:
 
 @dataclass(frozen=True, slots=True)
 class DrawnInput:
-    """An input to draw: `f32[2,3]` is standard normal, `i64[4]` zeros, `i64[4]<10` from 0 to 9."""
+    """An input to draw: `f32[2,3]` is standard normal, `i64[4]` zeros, `i64[4]<10` from 0 to 9.
+    `names`: of sizes that stay open in what is built, by axis: `f32[batch=2,3]`."""
 
     type: TensorType
     below: int | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
 
     @staticmethod
     def parse(text: str) -> DrawnInput:
         """Raises ParseError for a text that is no type, or whose bound is no positive number."""
         from graphc.errors import ParseError
 
-        kind, sign, bound = text.partition("<")
+        extents = text.partition("[")[2].partition("]")[0].split(",")
+        matches = [(axis, _NAMED.match(extent.strip())) for axis, extent in enumerate(extents)]
+        names = {axis: match[1] for axis, match in matches if match is not None}
+        kind, sign, bound = (_NAMED.sub("", text) if names else text).partition("<")
         type = TensorType.parse(kind.strip())
         if not sign:
-            return DrawnInput(type)
+            return DrawnInput(type, names=names)
         number = bound.strip()
         if not number.isdecimal() or int(number) < 1 or type.dtype.is_float:
             raise ParseError(
                 f"{text!r}: behind < stands a whole number from 1 on, for integers",
                 hint="i64[16]<10 is drawn from 0 to 9",
             )
-        return DrawnInput(type, int(number))
+        return DrawnInput(type, int(number), names)
 
     def draw(self, generator: np.random.Generator) -> Array:
         dtype, shape = self.type.dtype.numpy, self.type.shape

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
-from graphc.build.building import EMBEDDED, state_file
+from graphc.build.building import EMBEDDED
 from graphc.build.built_source import Array, ObjectSource
 from graphc.build.object_file import object_code, programs_of
-from graphc.build.state_layout import layout_of
+from graphc.build.state_layout import layout_of, state_file
 from graphc.codegen.llvm.native import LOCK, machine_of
 from graphc.codegen.target import host, named
 from graphc.ir.instances import type_at

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphc.debug.cli import main
-from graphc.debug.commands.building import OpenInput
+from graphc.debug.traced import DrawnInput
 from graphc.errors import ParseError
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.dims import dim
@@ -94,7 +94,11 @@ def test_a_module_and_a_graph(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train.py:step", "--as", "torch", *INPUTS, "--kind", "page"), "is not built yet"),
+        (("train.py:step", "--as", "torch", *INPUTS, "--kind", "ship"), "is not built yet"),
+        (
+            ("train.py:step", "--as", "torch", *INPUTS, "--kind", "page", "--data", "model"),
+            "gave no data",
+        ),
         (("train.py:step", "--as", "torch", *INPUTS, "--target", "z80"), "is no known target"),
         (("train.py:step", "--as", "torch", *INPUTS, "--threads", "0"), "threads are from 1"),
         (("train.py:step", "--as", "torch", *INPUTS, "--name", "a b"), "no name of a C function"),
@@ -113,9 +117,9 @@ def test_what_cannot_be_is_said_in_one_line_and_nothing_is_written(
 
 
 def test_names_of_sizes_in_the_text_of_an_input() -> None:
-    opened = OpenInput.parse("i64[batch=32, 8, time = 5]<10")
+    opened = DrawnInput.parse("i64[batch=32, 8, time = 5]<10")
     assert opened.names == {0: "batch", 2: "time"}
-    assert opened.drawn.type == TensorType(DType.i64, (32, 8, 5)) and opened.drawn.below == 10
-    assert OpenInput.parse("f32[]").names == {}
+    assert opened.type == TensorType(DType.i64, (32, 8, 5)) and opened.below == 10
+    assert DrawnInput.parse("f32[]").names == {}
     with pytest.raises(ParseError, match="is not a tensor type"):
-        OpenInput.parse("f32[batch]")
+        DrawnInput.parse("f32[batch]")

@@ -8,6 +8,7 @@ bit.
 from __future__ import annotations
 
 from graphc.codegen.llvm.function_text import FunctionText, literal, llvm_type
+from graphc.codegen.llvm.registers import joined_lanes, lanes_of
 from graphc.codegen.loop_ir.nodes import Let
 from graphc.ir.types import DType
 
@@ -27,33 +28,12 @@ def emit_lookup(function: FunctionText, statement: Let) -> None:
     table = ", ".join(f"i32 {entry}" for entry in entries)
     joined, count = "", 0
     for start in range(0, index.type.lanes, width):
-        part = _lanes(function, function.text(index), index.type.lanes, start, width)
+        part = lanes_of(function, "i32", function.text(index), index.type.lanes, start, width)
         arguments = [(piece, f"<{table}>"), (piece, part)]
         picked = function.temporary(function.intrinsic(_PERMUTATIONS[width], piece, arguments))
-        joined = _joined(function, joined, count, picked, width) if joined else picked
+        joined = joined_lanes(function, "i32", joined, count, picked, width) if joined else picked
         count += width
-    function.alias(statement.result, _lanes(function, joined, count, 0, index.type.lanes))
-
-
-def _lanes(function: FunctionText, vector: str, have: int, start: int, count: int) -> str:
-    """`count` lanes of a vector of i32 from `start` on; those it does not have are undefined."""
-    if (start, count) == (0, have):
-        return vector
-    lanes = range(start, start + count)
-    picks = ", ".join(f"i32 {lane}" if lane < have else "i32 poison" for lane in lanes)
-    return function.temporary(
-        f"shufflevector <{have} x i32> {vector}, <{have} x i32> poison, <{count} x i32> <{picks}>"
-    )
-
-
-def _joined(function: FunctionText, low: str, have: int, high: str, count: int) -> str:
-    """The `have` lanes of one vector of i32, then the `count` lanes of another."""
-    wide = _lanes(function, high, count, 0, have)
-    picks = ", ".join(f"i32 {lane}" for lane in range(have + count))
-    return function.temporary(
-        f"shufflevector <{have} x i32> {low}, <{have} x i32> {wide}, "
-        f"<{have + count} x i32> <{picks}>"
-    )
+    function.alias(statement.result, lanes_of(function, "i32", joined, count, 0, index.type.lanes))
 
 
 def _selected(function: FunctionText, statement: Let) -> str:

@@ -104,8 +104,9 @@ def machine_of(target: Target, level: int = CODEGEN_LEVEL) -> Any:
         return known
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    reloc = "static" if target.is_wasm else "pic"
     machine = binding.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+        cpu=target.cpu, features=target.features, opt=level, reloc=reloc, codemodel="small"
     )
     _machines[target.key, level] = machine
     return machine

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from graphc.codegen.llvm.convert import emit_convert
+from graphc.codegen.llvm.fma import fma_text
 from graphc.codegen.llvm.function_text import (
     ELEMENT,
     FunctionText,
@@ -152,7 +153,7 @@ def _abs(function: FunctionText, statement: Let) -> None:
 
 def _float_intrinsic(function: FunctionText, statement: Let) -> None:
     type = llvm_type(statement.result.type)
-    name = _FLOAT_INTRINSICS.get(statement.opcode, statement.opcode)
+    name = _FLOAT_INTRINSICS[statement.opcode]
     function.define(
         statement.result,
         function.intrinsic(
@@ -161,6 +162,11 @@ def _float_intrinsic(function: FunctionText, statement: Let) -> None:
             [(type, function.text(operand)) for operand in statement.operands],
         ),
     )
+
+
+def _fma(function: FunctionText, statement: Let) -> None:
+    operands = [function.text(operand) for operand in statement.operands]
+    function.define(statement.result, fma_text(function, statement.result.type, operands))
 
 
 def _extremum(function: FunctionText, statement: Let) -> None:
@@ -338,7 +344,8 @@ _EMITTERS: dict[str, Callable[[FunctionText, Let], None]] = {
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(("div", "rem"), _div),
     **dict.fromkeys(("floordiv", "mod"), _floor_divide),
-    **dict.fromkeys((*_FLOAT_INTRINSICS, "fma"), _float_intrinsic),
+    **dict.fromkeys(_FLOAT_INTRINSICS, _float_intrinsic),
+    "fma": _fma,
     **dict.fromkeys(("minimum", "maximum"), _extremum),
     **dict.fromkeys(_PREDICATES, _compare),
     **dict.fromkeys(("shl", "lshr", "ashr"), _shift),

@@ -6,6 +6,7 @@ first, and flushes what is denormal: it stands where the program says that nothi
 
 from __future__ import annotations
 
+from graphc.codegen.llvm.fma import fma_text
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, type_code
 from graphc.codegen.loop_ir.nodes import Let
 from graphc.ir.types import DType
@@ -32,14 +33,14 @@ def emit_dot_pairs(function: FunctionText, statement: Let) -> None:
         function.define(statement.result, function.intrinsic(name, type, arguments))
         return
     bits, type = llvm_type(a.type), llvm_type(total.type)
-    fma, text = f"llvm.fma.{type_code(total.type)}", function.text(total)
+    text = function.text(total)
     for opcode, amount in (("and", _HIGH), ("shl", 16)):
         number = str(amount) if a.type.is_scalar else f"splat (i32 {amount})"
         factors = []
         for each in (a, b):
             half = function.temporary(f"{opcode} {bits} {function.text(each)}, {number}")
-            factors.append((type, function.temporary(f"bitcast {bits} {half} to {type}")))
-        text = function.temporary(function.intrinsic(fma, type, [*factors, (type, text)]))
+            factors.append(function.temporary(f"bitcast {bits} {half} to {type}"))
+        text = function.temporary(fma_text(function, total.type, [*factors, text]))
     function.alias(statement.result, text)
 
 

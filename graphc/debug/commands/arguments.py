@@ -29,7 +29,8 @@ def add_reference(parser: Any, what: str) -> None:
     parser.add_argument(
         "--input", metavar="TYPE", action="append", default=[], dest="inputs",
         help="type of an input, such as f32[32,64] (drawn standard normal), i64[32] (zeros) or "
-        "'i64[32]<10' (drawn from 0 to 9); once for each input, in order",
+        "'i64[32]<10' (drawn from 0 to 9); once for each input, in order. What is built leaves "
+        "named sizes open: f32[batch=32,64]",
     )  # fmt: skip
 
 
@@ -71,7 +72,8 @@ def add_target(parser: Any) -> None:
     """`--target`."""
     parser.add_argument(
         "--target", metavar="TARGET", default=target_name(),
-        help="host, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64; that of GRAPHC_TARGET by default",
+        help="host, x86-64-v2, x86-64-v3, x86-64-v4, aarch64 or wasm32; that of GRAPHC_TARGET by "
+        "default",
     )  # fmt: skip
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphc.debug.commands.arguments import REFERENCE, add_alias, program_of
-from graphc.debug.load import is_graph_file, loaded_object, read_graph
+from graphc.debug.load import is_graph_file, loaded_object, named_object, read_graph
+from graphc.debug.program import blaming
 from graphc.debug.terminal import show
 from graphc.debug.traced import DrawnInput, TracedObject
 from graphc.errors import ArgumentError
@@ -19,24 +21,6 @@ from graphc.passes.pipelines import LEVELS
 
 if TYPE_CHECKING:
     from graphc.build.built_source import ObjectSource
-
-_NAMED = re.compile(r"([A-Za-z]\w*)\s*=")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenInput:
-    """An input whose text names the sizes that stay open: `f32[batch=32,64]`. `names`: by axis."""
-
-    drawn: DrawnInput
-    names: Mapping[int, str]
-
-    @staticmethod
-    def parse(text: str) -> OpenInput:
-        """Raises ParseError as `DrawnInput.parse` does."""
-        extents = text.partition("[")[2].partition("]")[0].split(",")
-        matches = [(axis, _NAMED.match(extent.strip())) for axis, extent in enumerate(extents)]
-        names = {axis: match[1] for axis, match in matches if match is not None}
-        return OpenInput(DrawnInput.parse(_NAMED.sub("", text) if names else text), names)
 
 
 def add_build(commands: Any) -> None:
@@ -60,18 +44,21 @@ def add_build(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where to")
     parser.add_argument(
-        "--target", metavar="TARGET", default="host",
-        help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4 or aarch64",
+        "--target", metavar="TARGET",
+        help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4, aarch64, wasm32 or "
+        "wasm32+relaxed",
     )  # fmt: skip
     parser.add_argument(
         "--kind", metavar="KIND", default="object",
-        help="object (the default); shared, a library with a Python module; or wheel",
+        help="object (the default); shared, a library with a Python module; wheel; or page, an "
+        "HTML file that runs it",
     )  # fmt: skip
     parser.add_argument(
         "--threads", metavar="N", type=int, default=1,
         help="as many as the caller may bring (1): NAME_part is then called by each",
     )  # fmt: skip
     parser.add_argument("--name", metavar="NAME", help="of the C function")
+    add_data(parser)
     parser.add_argument(
         "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
     )
@@ -81,32 +68,60 @@ def add_build(commands: Any) -> None:
     parser.set_defaults(run=_run_build)
 
 
-def _run_build(arguments: argparse.Namespace) -> None:
-    from graphc.build.building import build, check_kind
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """`--data` of what a page runs."""
+    parser.add_argument(
+        "--data", metavar="NAME",
+        help="of a page: arrays for its inputs, or what gives them, in the same file; their rows "
+        "are batches",
+    )  # fmt: skip
 
-    check_kind(arguments.kind)
-    with _source(arguments) as source:
+
+def data_of(arguments: argparse.Namespace) -> list[np.ndarray[Any, Any]] | None:
+    """The arrays that `--data` names; None where it does not. Raises ArgumentError for others."""
+    if arguments.data is None:
+        return None
+    if is_graph_file(arguments.reference):
+        raise ArgumentError("a graph's text has no data", hint="leave out --data")
+    file = arguments.reference.rpartition(":")[0]
+    reference = f"{file}:{arguments.data}"
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        named_object(reference, program_of(arguments)) as (path, name, named),
+        blaming(path, f"{name} gave no data"),
+    ):
+        found = named() if callable(named) else named
+        if not isinstance(found, list | tuple):
+            raise ArgumentError(f"{name} is no list or tuple of arrays")
+        return [np.array(array) for array in found]
+
+
+def _run_build(arguments: argparse.Namespace) -> None:
+    from graphc.build.building import build, target_of
+
+    target_of(arguments.kind, arguments.target)
+    with source_named(arguments, arguments.keep_grads) as source:
         built = build(
             source, arguments.output, target=arguments.target, kind=arguments.kind,
-            name=arguments.name, threads=arguments.threads,
+            name=arguments.name, threads=arguments.threads, data=data_of(arguments),
         )  # fmt: skip
     show(str(built).splitlines())
 
 
 @contextlib.contextmanager
-def _source(arguments: argparse.Namespace) -> Iterator[ObjectSource]:
+def source_named(arguments: argparse.Namespace, keep_grads: bool = False) -> Iterator[ObjectSource]:
     """What is named, for as long as its file stays imported."""
     from graphc.build.built_source import source_of_graph
 
-    inputs = [OpenInput.parse(text) for text in arguments.inputs]
-    drawn, program = [each.drawn for each in inputs], program_of(arguments)
+    inputs = [DrawnInput.parse(text) for text in arguments.inputs]
+    program = program_of(arguments)
     level = arguments.level
     if is_graph_file(arguments.reference):
         if inputs:
             raise ArgumentError("a graph's text says what its inputs are", hint="leave out --input")
         yield source_of_graph(read_graph(arguments.reference, program), level=level or "exact")
         return
-    with loaded_object(arguments.reference, drawn, program) as (named, arrays):
+    with loaded_object(arguments.reference, inputs, program) as (named, arrays):
         if isinstance(named, Graph):
             yield source_of_graph(named, arrays, level or "exact")
             return
@@ -114,4 +129,4 @@ def _source(arguments: argparse.Namespace) -> Iterator[ObjectSource]:
         named.traced()  # raises what tracing raises
         if named.source is None:
             raise ArgumentError(f"the tracer of {arguments.reference} knows no way to build it")
-        yield named.source(arrays, [each.names for each in inputs], level, arguments.keep_grads)
+        yield named.source(arrays, [each.names for each in inputs], level, keep_grads)

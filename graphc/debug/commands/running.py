@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.debug.commands.arguments import add_call, add_seconds, calls_of, check_seconds
+from graphc.debug.commands.building import add_data, data_of, source_named
 from graphc.debug.files import check_writable
 from graphc.debug.terminal import by_heading, by_verdict, show
 from graphc.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from graphc.build.page import LivePart
 
 DIFFERS = 1
 """The exit code where a check does not hold."""
@@ -147,6 +151,11 @@ def add_report(commands: Any) -> None:
         "-o", "--output", metavar="FILE.html", help="where to write it (NAME.html, here)"
     )
     add_seconds(parser, 1.0, "how long to profile it")
+    parser.add_argument(
+        "--live", action="store_true",
+        help="the page runs it, too, in WebAssembly, with sizes open that --input names",
+    )  # fmt: skip
+    add_data(parser)
     parser.set_defaults(run=_run_report)
 
 
@@ -157,6 +166,18 @@ def _run_report(arguments: argparse.Namespace) -> None:
     name = arguments.reference.rpartition(":")[2] if ":" in arguments.reference else "graph"
     path = Path(arguments.output or f"{name}.html")
     check_writable(path, "the report")
+    if arguments.data is not None and not arguments.live:
+        raise ArgumentError("data are for what the page runs", hint="--live")
+    live = _live(arguments) if arguments.live else None
     with calls_of(arguments) as calls:
-        write_page(calls, path, arguments.seconds)
+        write_page(calls, path, arguments.seconds, live)
     print(f"report in {path}")
+
+
+def _live(arguments: argparse.Namespace) -> LivePart:
+    """What the page runs."""
+    from graphc.build.building import name_for
+    from graphc.build.page import live_part
+
+    with source_named(arguments) as source:
+        return live_part(name_for(source), source, data=data_of(arguments))
