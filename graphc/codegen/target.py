@@ -34,6 +34,8 @@ class Target:
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
     paired_products: bool = False
     """The processor adds the products of pairs of bf16."""
+    quad_products: bool = False
+    """The processor adds the products of four u8 and four i8."""
     needs: tuple[str, ...] = ()
     """What a processor has to have to run it, by LLVM's names of features."""
 
@@ -70,7 +72,7 @@ _NAMED = {
 }  # fmt: skip
 
 
-_EXTENSIONS = {"bf16": "avx512bf16"}
+_EXTENSIONS = {"bf16": "avx512bf16", "vnni": "avx512vnni"}
 """What a processor with the widest vectors may have besides: the name behind a `+`, and that of the
 feature that LLVM knows."""
 _EXTENDED = "x86-64-v4"
@@ -78,7 +80,7 @@ _EXTENDED = "x86-64-v4"
 
 def named(name: str) -> Target:
     """A target by its name, whether or not this machine runs it; `x86-64-v4+bf16` is one with an
-    extension. Raises TargetError."""
+    extension, of which there may be several. Raises TargetError."""
     if name == "host":
         return host()
     if name in _NAMED:
@@ -100,6 +102,7 @@ def _extended(extensions: tuple[str, ...]) -> Target:
             target, name=f"{target.name}+{name}", features=features,
             needs=(*target.needs, feature),
             paired_products=target.paired_products or name == "bf16",
+            quad_products=target.quad_products or name == "vnni",
         )  # fmt: skip
     return target
 
@@ -170,6 +173,7 @@ def host() -> Target:
         bool(features.get("f16c")) or triple.startswith("aarch64"),
         width // 4 if width > 16 else 0,
         width == 64 and bool(features.get("avx512bf16")),
+        width == 64 and bool(features.get("avx512vnni")),
     )
 
 

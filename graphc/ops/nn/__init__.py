@@ -2,7 +2,8 @@
 
 activations are elementwise. products (a linear layer), embedding, attention and normalization are
 what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
-resampling is interpolation; losses end a training step.
+resampling is interpolation; quantization is integers that stand for floats; losses end a training
+step.
 """
 
 from graphc.ops.nn import (
@@ -13,6 +14,7 @@ from graphc.ops.nn import (
     normalization,
     pooling,
     products,
+    quantization,
     resampling,
 )
 
@@ -24,5 +26,6 @@ __all__ = [
     "normalization",
     "pooling",
     "products",
+    "quantization",
     "resampling",
 ]
