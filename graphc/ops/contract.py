@@ -122,8 +122,8 @@ int_matmul: Contract = Contract(
                      ((3, 0), (0, 2)), ((17, 33), (33, 50)), ((5, 600), (600, 3)))
     ],
 )  # fmt: skip
-"""The matrix product of i8 or u8 with i8, in i32, modulo 2^32. It can wrap from 131,072 products on,
-those of u8 from 65,794 on."""
+"""The matrix product of i8 or u8 with i8, in i32, modulo 2^32. It can wrap from 131,072 products
+on, those of u8 from 65,794 on."""
 
 
 # -- convolution ---------------------------------------------------------------------------------

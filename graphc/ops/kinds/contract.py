@@ -34,10 +34,10 @@ class Contract(Op):
     skipped: it adds nothing, also where the other operand is infinite);
     `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too.
 
-    With `widens` results, sums and products have the type that the operands' compute as. `right_dtypes`:
-    the types of the right operand, where those are not the left one's. With `pairs` indices of k
-    are added two at a time, the odd one first; an odd number of them ends with one product more, of
-    zeros.
+    With `widens` results, sums and products have the type that the operands' compute as.
+    `right_dtypes`: the types of the right operand, where those are not the left one's. With `pairs`
+    indices of k are added two at a time, the odd one first; an odd number of them ends with one
+    product more, of zeros.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""

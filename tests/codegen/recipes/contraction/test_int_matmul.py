@@ -47,7 +47,7 @@ def body(
 
 
 def drawn(graph: graphc.Graph, extreme: bool = False) -> list[Array]:
-    """Bytes; `extreme`: of the greatest magnitudes alone, where products that saturate are wrong."""
+    """Bytes; `extreme`: the greatest magnitudes alone, where products that saturate are wrong."""
     random, arrays = np.random.default_rng(3), []
     for type in graph.input_types:
         limits = np.iinfo(type.dtype.numpy)
