@@ -7,6 +7,7 @@ u8, 128 more than it is, and sums begin at -128 times those of the columns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.codegen.evaluate.addresses import Guard
@@ -16,7 +17,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.pairs import Element, room_of_tile
+from graphc.codegen.recipes.contraction.pairs import room_of_tile
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns
 from graphc.codegen.recipes.contraction.view import stored_value
@@ -29,6 +30,9 @@ from graphc.ops.layouts.quads import OFFSET, QUAD
 OFFSETS = int.from_bytes(bytes([OFFSET] * QUAD), "little", signed=True)
 _ALIASING = 1024
 """Bytes between rows of which some would share a set of L1."""
+
+Element = Callable[[Expr, Expr], Case]
+"""The element at a k, and a row or column."""
 
 
 def quad_count(problem: ContractionProblem) -> int:
@@ -82,7 +86,8 @@ class QuadSource:
             order = [i // 2 + (i % 2) * lanes for i in range(2 * lanes)]
             rows.append(b.shuffle(rows[left], rows[right], order))
         order = [i // 2 + (i % 2) * 2 * lanes for i in range(4 * lanes)]
-        return self._quads(b.shuffle(*rows[QUAD:], order))
+        even, odd = rows[QUAD:]
+        return self._quads(b.shuffle(even, odd, order))
 
     def _quads(self, elements: LoopValue) -> LoopValue:
         return self.emit.builder.bitcast(elements, DType.i32)
