@@ -123,7 +123,7 @@ class Compiler:
             target = self.target
             modules = emit_modules(
                 kernel, ANY_NAME, target.triple, target.half_instructions, target.permuted_lanes,
-                target.paired_products, target.fma,
+                target.paired_products, target.quad_products, target.fma,
             )  # fmt: skip
             code = [compile_text(text, target, None, level) for text, level in zip(modules, LEVELS)]
             self._codes[loops] = digest(joined(code))

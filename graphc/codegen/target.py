@@ -35,6 +35,8 @@ class Target:
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
     paired_products: bool = False
     """The processor adds the products of pairs of bf16."""
+    quad_products: bool = False
+    """The processor adds the products of four u8 and four i8."""
     fma: str = "llvm.fma"
     """What computes a * b + c, rounded once: see codegen/llvm/fma.py."""
     needs: tuple[str, ...] = ()
@@ -84,7 +86,10 @@ _NAMED = {
 
 
 _EXTENSIONS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
-    "x86-64-v4": {"bf16": ("avx512bf16", {"paired_products": True})},
+    "x86-64-v4": {
+        "bf16": ("avx512bf16", {"paired_products": True}),
+        "vnni": ("avx512vnni", {"quad_products": True}),
+    },
     "wasm32": {"relaxed": ("relaxed-simd", {"fma": "llvm.wasm.relaxed.madd"})},
 }
 """What a target may have besides: the name behind a `+`, the feature that LLVM knows, and what
@@ -93,7 +98,7 @@ changes with it."""
 
 def named(name: str) -> Target:
     """A target by its name, whether or not this machine runs it; `x86-64-v4+bf16` is one with an
-    extension. Raises TargetError."""
+    extension, of which there may be several. Raises TargetError."""
     if name == "host":
         return host()
     if name in _NAMED:
@@ -189,6 +194,7 @@ def host() -> Target:
         bool(features.get("f16c")) or triple.startswith("aarch64"),
         width // 4 if width > 16 else 0,
         width == 64 and bool(features.get("avx512bf16")),
+        width == 64 and bool(features.get("avx512vnni")),
     )
 
 

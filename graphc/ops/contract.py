@@ -89,11 +89,41 @@ paired_matmul: Contract = Contract(
     out=matmul.out,
     compute=np.matmul,
     dtypes=(*FLOATS, DType.f16, DType.bf16),
+    widens=True,
     pairs=True,
     vjp=_paired_vjp,
     samples=matmul.samples,
 )
 """The matrix product of f16 or bf16, summed in f32 as instructions for pairs of bf16 sum."""
+
+
+def _integer_product(x: Any, y: Any) -> Any:
+    """The product of i32 that hold bytes, modulo 2^32. Sums of less than 2^38 products of bytes are
+    exact in f64, and BLAS multiplies no integers."""
+    wide = np.matmul(x.astype(np.float64), y.astype(np.float64))
+    return wide.astype(np.int64).astype(np.int32)
+
+
+int_matmul: Contract = Contract(
+    "int_matmul",
+    _matmul_shape,
+    space=matmul.space,
+    left=matmul.left,
+    right=matmul.right,
+    out=matmul.out,
+    compute=_integer_product,
+    dtypes=(DType.i8, DType.u8),
+    right_dtypes=(DType.i8,),
+    widens=True,
+    vjp=None,
+    samples=lambda m: [
+        m(m.integers(128, *x, low=-128), m.integers(128, *y, low=-128))
+        for x, y in (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((1, 7), (7, 1)), ((0, 3), (3, 2)),
+                     ((3, 0), (0, 2)), ((17, 33), (33, 50)), ((5, 600), (600, 3)))
+    ],
+)  # fmt: skip
+"""The matrix product of i8 or u8 with i8, in i32, modulo 2^32. It can wrap from 131,072 products
+on, those of u8 from 65,794 on."""
 
 
 # -- convolution ---------------------------------------------------------------------------------

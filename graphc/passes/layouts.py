@@ -31,9 +31,19 @@ from graphc.passes.split_frozen import depending_on
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
 """For a matrix product or convolution, the types of its operands, and the position of one: the
 vectors and lanes of the tiles in which to store that operand; None: as it is."""
-AXES = {"matmul": {0: ROWS, 1: COLUMNS}, "paired_matmul": {1: COLUMNS}, "conv": {1: ROWS}}
+AXES = {
+    "matmul": {0: ROWS, 1: COLUMNS}, "paired_matmul": {1: COLUMNS}, "int_matmul": {1: COLUMNS},
+    "conv": {1: ROWS},
+}  # fmt: skip
 """The operands that may be packed, and what is cut into tiles. A convolution's weight is a matrix
 [output channels, what each sums over]."""
+_BY_SEVERAL = {
+    "paired_matmul": (("pack_pairs", "note_pairs"), "unpack_pairs"),
+    "int_matmul": (("pack_quads",), "unpack_quads"),
+}
+"""By what matrices are packed and read whose indices of k lie side by side by two or four."""
+_ELEMENTS = {"unpack": 1, "unpack_pairs": 2, "unpack_quads": 4}
+"""Elements of one column that lie side by side."""
 
 
 def layouts(graph: Graph, preferred: Preferred) -> Graph:
@@ -91,13 +101,13 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
             if tile is None:
                 continue
             shape = types[position].shape
-            pairs = node.op == "paired_matmul"
+            by_several = _BY_SEVERAL.get(node.op)
             matrix = (shape[0], math.prod(shape[1:])) if node.op == "conv" else shape
-            key = (operands[position], matrix, axis, tile, pairs)
+            key = (operands[position], matrix, axis, tile, by_several)
             if key not in packed_values:
                 packed_values[key] = (
-                    _repacked_pairs(draft, operands[position], tile)
-                    if pairs else _repacked(draft, operands[position], matrix, axis, tile)
+                    _repacked_several(draft, operands[position], tile, *by_several)
+                    if by_several else _repacked(draft, operands[position], matrix, axis, tile)
                 )  # fmt: skip
             packed_operands[position] = packed_values[key]
         return draft.add(moved(node, tuple(packed_operands)))
@@ -109,12 +119,12 @@ def described(graph: Graph) -> list[str]:
     """One line for each matrix that is read packed, also inside regions."""
     lines = []
     for node in graph.nodes:
-        if node.op in ("unpack", "unpack_pairs"):
+        if node.op in _ELEMENTS:
             (tiled,) = (graph.type_of(value) for value in node.operands)
-            pairs = node.op == "unpack_pairs"
-            what = "rows" if not pairs and node.attribute("axis") == ROWS else "columns"
+            of_rows = node.op == "unpack" and node.attribute("axis") == ROWS
+            what = "rows" if of_rows else "columns"
             tiles, _, vectors, lanes = tiled.shape[-4:]
-            lanes = lanes // 2 if pairs else lanes
+            lanes //= _ELEMENTS[node.op]
             place = f", {node.location}" if node.location else ""
             lines.append(
                 f"layout: a matrix {node.types[0]} is packed as {tiles} tiles of "
@@ -140,13 +150,15 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
     return read
 
 
-def _repacked_pairs(draft: Draft, value: Value, tile: tuple[int, int]) -> Value:
-    """The same matrix through `pack_pairs`, `note_pairs` and `unpack_pairs`."""
+def _repacked_several(
+    draft: Draft, value: Value, tile: tuple[int, int], packs: tuple[str, ...], unpack: str
+) -> Value:
+    """The same matrix through these ops."""
     depth, size = draft.shape(value)
-    attributes = {"vectors": tile[0], "lanes": tile[1], "pairs": 0}
-    tiled = value
-    for name, each in (("pack_pairs", attributes), ("note_pairs", {})):
+    tiled, attributes = value, {"vectors": tile[0], "lanes": tile[1]}
+    for name in packs:
         op: Composite = lookup(name)
-        (tiled,) = inlined(op.definition((draft.type(tiled),), each), draft, (tiled,))
-    (read,) = draft.add(draft.make("unpack_pairs", tiled, depth=depth, size=size))
+        types, given = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})
+        (tiled,) = inlined(op.definition(types, given), draft, (tiled,))
+    (read,) = draft.add(draft.make(unpack, tiled, depth=depth, size=size))
     return read

@@ -17,7 +17,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import WhileLoop
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
-_LEFT = ("broadcast", "reshape", "slice", "unpack", "unpack_pairs")
+_LEFT = ("broadcast", "reshape", "slice", "unpack", "unpack_pairs", "unpack_quads")
 
 
 @dataclass(frozen=True, slots=True)

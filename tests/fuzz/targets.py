@@ -21,7 +21,7 @@ FUNCTIONS = (
     "sin", "cos", "tan", "exp", "log", "tanh", "erf", "erfc", "sigmoid", "sqrt", "abs", "atan",
     "sinh", "asinh", "expm1", "log1p", "digamma", "erfinv", "lgamma", "round",
 )  # fmt: skip
-NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "aarch64")
+NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16", "x86-64-v4+vnni", "aarch64")
 INTERPRETED = 150  # elements of an argument
 
 Case = tuple[int, int]  # the seed of a program, how many steps it has

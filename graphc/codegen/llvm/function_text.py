@@ -75,13 +75,15 @@ class FunctionText:
 
     def __init__(
         self, half_instructions: bool = False, permuted_lanes: int = 0,
-        paired_products: bool = False, fma: str = "llvm.fma", cold: bool = False,
+        paired_products: bool = False, quad_products: bool = False, fma: str = "llvm.fma",
+        cold: bool = False,
     ) -> None:  # fmt: skip
         """What the processor has, see Target. `cold`: see cold_paths.py; values are numbered
         there, so that equal functions have equal texts."""
         self.half_instructions = half_instructions
         self.permuted_lanes = permuted_lanes
         self.paired_products = paired_products
+        self.quad_products = quad_products
         self.fma = fma
         self.cold = cold
         self.lines: list[str] = []
@@ -94,8 +96,10 @@ class FunctionText:
 
     def cold_one(self) -> FunctionText:
         """An empty one for a cold function of the same module."""
-        has = self.half_instructions, self.permuted_lanes, self.paired_products, self.fma
-        return FunctionText(*has, cold=True)
+        return FunctionText(
+            self.half_instructions, self.permuted_lanes, self.paired_products,
+            self.quad_products, self.fma, cold=True,
+        )  # fmt: skip
 
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)

@@ -80,7 +80,7 @@ def kernel_texts(kernel: Kernel, target: Target) -> tuple[str, list[str]]:
 def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
     return emit_modules(
         kernel, name, target.triple, target.half_instructions, target.permuted_lanes,
-        target.paired_products, target.fma,
+        target.paired_products, target.quad_products, target.fma,
     )  # fmt: skip
 
 

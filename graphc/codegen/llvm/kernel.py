@@ -67,13 +67,14 @@ def emit_modules(
     half_instructions: bool = False,
     permuted_lanes: int = 0,
     paired_products: bool = False,
+    quad_products: bool = False,
     fma: str = "llvm.fma",
 ) -> list[str]:
     """A module with the kernel as its one function, named `symbol` or else like the kernel; and
     where something rarely runs, a second one with the functions that do it (cold_paths.py).
     `half_instructions` and what follows: what the processor has, see Target."""
     name = symbol or kernel.name
-    function = FunctionText(half_instructions, permuted_lanes, paired_products, fma)
+    function = FunctionText(half_instructions, permuted_lanes, paired_products, quad_products, fma)
     aliasing, metadata = alias_scopes(kernel)
     emitter = _Emitter(function, ColdFunctions(name), aliasing)
     emitter.kernel(kernel)

@@ -21,6 +21,7 @@ from graphc.codegen.llvm.function_text import (
 )
 from graphc.codegen.llvm.lookup import emit_lookup
 from graphc.codegen.llvm.pairs import emit_dot_pairs, emit_least_pairs
+from graphc.codegen.llvm.quads import emit_dot_quads
 from graphc.codegen.loop_ir.nodes import Let, LoopValue
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
@@ -363,6 +364,7 @@ _EMITTERS: dict[str, Callable[[FunctionText, Let], None]] = {
     "shuffle": _shuffle,
     "lookup": emit_lookup,
     "dot_pairs": emit_dot_pairs,
+    "dot_quads": emit_dot_quads,
     "least_pairs": emit_least_pairs,
     "call": _call,
 }

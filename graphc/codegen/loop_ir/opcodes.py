@@ -27,6 +27,7 @@ out is. Everything else is, to the bit.
 | extract insert shuffle | fixed lanes; shuffle picks from both operands' lanes laid end to end |
 | lookup | of i32: the entry of a table, eight numbers, that the low three bits tell |
 | dot_pairs | f32, and twice i32 as two bf16, the even one low: FMAs of odd ones, then even ones |
+| dot_quads | vectors of i32, and twice i32 as four u8 and four i8: products added, which wraps |
 | least_pairs | of pairs of bf16 as two numbers of 16 bits: the lesser of what was, and abs less 1 |
 | call | a libm function, lane by lane, in the precision of the operands |
 
@@ -212,11 +213,15 @@ def _dot_pairs(types: Types, attribute: Any) -> VectorType:
     return total
 
 
-def _least_pairs(types: Types, attribute: Any) -> VectorType:
+def _dot_quads(types: Types, attribute: Any) -> VectorType:
     result = _same(types)
     if result.dtype is not DType.i32 or result.is_scalar:
         raise _fail(f"wants vectors of i32, has {result}")
     return result
+
+
+def _least_pairs(types: Types, attribute: Any) -> VectorType:
+    return _dot_quads(types, attribute)
 
 
 def _splat(types: Types, attribute: Any) -> VectorType:
@@ -310,6 +315,7 @@ OPCODES: dict[str, Opcode] = {
     "insert": Opcode("insert", 2, _insert, elementwise=False),
     "shuffle": Opcode("shuffle", 2, _shuffle, elementwise=False),
     "dot_pairs": Opcode("dot_pairs", 3, _dot_pairs, elementwise=False),
+    "dot_quads": Opcode("dot_quads", 3, _dot_quads, elementwise=False),
     "least_pairs": Opcode("least_pairs", 2, _least_pairs, elementwise=False),
     "lookup": Opcode("lookup", 1, _lookup),
     "call": Opcode("call", None, _call),

@@ -141,6 +141,12 @@ def _dot_pairs(statement: Let, total: Array, a: Array, b: Array) -> Array:
     return fma32(halves(a, 0), halves(b, 0), odd)
 
 
+def _dot_quads(statement: Let, total: Array, a: Array, b: Array) -> Array:
+    products = a.view(np.uint8).astype(np.int32) * b.view(np.int8)
+    result: Array = total + products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
+    return result
+
+
 def _least_pairs(statement: Let, least: Array, pairs: Array) -> Array:
     sizes = (pairs.view(np.uint16) & np.uint16(0x7FFF)) - np.uint16(1)
     result: Array = np.minimum(least.view(np.uint16), sizes).view(np.int32)
@@ -199,6 +205,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "extract": lambda statement, a: a[statement.attribute : statement.attribute + 1],
     "insert": _insert,
     "dot_pairs": _dot_pairs,
+    "dot_quads": _dot_quads,
     "least_pairs": _least_pairs,
     "lookup": lambda statement, a: np.array(statement.attribute, np.int32)[a % TABLE_SIZE],
     "shuffle": lambda statement, a, b: np.concatenate((a, b))[list(statement.attribute)],

@@ -16,6 +16,7 @@ from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.paired import PairedPlan
 from graphc.codegen.recipes.contraction.problem import problems
+from graphc.codegen.recipes.contraction.quad_products import QuadPlan
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.recipes.contraction.tilings import tilings
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
@@ -23,7 +24,7 @@ from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.types import DType, TensorType
-from graphc.ops.contract import conv, matmul, paired_matmul
+from graphc.ops.contract import conv, int_matmul, matmul, paired_matmul
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.movement import transpose
 from graphc.passes.layouts import Preferred
@@ -41,7 +42,9 @@ def preferred_layouts(target: Target) -> Preferred:
     """The layouts that products and convolutions prefer on `target`."""
 
     def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Tile | None:
-        if not types[0].dtype.is_float or 0 in (types[0].numel, types[1].numel):
+        if 0 in (types[0].numel, types[1].numel):
+            return None
+        if not (types[0].dtype.is_float or node.op == "int_matmul"):
             return None
         if types[position].nbytes <= SMALL:
             return None
@@ -49,6 +52,8 @@ def preferred_layouts(target: Target) -> Preferred:
             return _tile_of_product(target, types, position)
         if node.op == "paired_matmul":
             return _tile_of_pairs(target, types)
+        if node.op == "int_matmul":
+            return _tile_of_quads(target, types)
         return _tile_of_convolution(target, types, node.attributes)
 
     return preferred
@@ -88,6 +93,16 @@ def _tile_of_pairs(target: Target, types: tuple[TensorType, ...]) -> Tile | None
     if isinstance(plan, PairedPlan):
         return plan.tile.vectors, plan.lanes
     return _tile_of_row(plan, target) if isinstance(plan, GemvPlan) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _tile_of_quads(target: Target, types: tuple[TensorType, ...]) -> Tile | None:
+    """The tiles in which a matrix is read as quads of bytes."""
+    x, y = types
+    if y.rank != 2 or x.is_symbolic or y.is_symbolic:
+        return None
+    plan = _plan(_body(types, op=int_matmul), target)
+    return (plan.tile.vectors, plan.lanes) if isinstance(plan, QuadPlan) else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -34,8 +34,10 @@ class Contract(Op):
     skipped: it adds nothing, also where the other operand is infinite);
     `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too.
 
-    With `pairs` indices of k are added two at a time, the odd one first; an odd number of them ends
-    with one product more, of zeros. Operands of f16 and bf16 then give f32.
+    With `widens` results, sums and products have the type that the operands' compute as.
+    `right_dtypes`: the types of the right operand, where those are not the left one's. With `pairs`
+    indices of k are added two at a time, the odd one first; an odd number of them ends with one
+    product more, of zeros.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
@@ -54,6 +56,8 @@ class Contract(Op):
         *,
         dtypes: tuple[DType, ...],
         phases: Callable[..., Shape] | None = None,
+        widens: bool = False,
+        right_dtypes: tuple[DType, ...] | None = None,
         pairs: bool = False,
         **rest: Any,
     ):
@@ -66,18 +70,20 @@ class Contract(Op):
         self.compute_rule = compute
         self.dtypes = dtypes
         self.phases = phases
+        self.widens = widens
+        self.right_dtypes = right_dtypes
         self.pairs = pairs
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 2)
-        for position, type in enumerate(types):
-            self.expect_dtype(type, self.dtypes, position)
-        if types[0].dtype is not types[1].dtype:
+        for position, dtypes in enumerate((self.dtypes, self.right_dtypes or self.dtypes)):
+            self.expect_dtype(types[position], dtypes, position)
+        if self.right_dtypes is None and types[0].dtype is not types[1].dtype:
             raise DTypeError(
                 f"{self.name} takes operands of one dtype, got {types[0]}, {types[1]}",
                 hint="cast one of them",
             )
-        dtype = types[0].dtype.computes_as if self.pairs else types[0].dtype
+        dtype = types[0].dtype.computes_as if self.widens else types[0].dtype
         return (TensorType(dtype, self.shape_rule(types, **attributes)),)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
@@ -123,6 +129,6 @@ class Contract(Op):
 
     def _widened(self, arrays: Arrays) -> Arrays:
         """Operands in the dtype of the sums."""
-        if not self.pairs:
+        if not self.widens:
             return arrays
         return tuple(each.astype(DType.of(each.dtype).computes_as.numpy) for each in arrays)

@@ -78,7 +78,8 @@ unpack: Movement = Movement(
 )  # fmt: skip
 
 
-def _pack(x: Any, *, axis: int = COLUMNS, vectors: int = 1, lanes: int = 1) -> Any:
+def packed_matrix(x: Any, *, axis: int = COLUMNS, vectors: int = 1, lanes: int = 1) -> Any:
+    """What `pack` is."""
     _check(axis, vectors=vectors, lanes=lanes)
     if len(x.shape) < 2:
         raise ShapeError(f"pack of {x.tensor_type}: expected a matrix, or several")
@@ -101,7 +102,7 @@ def _pack(x: Any, *, axis: int = COLUMNS, vectors: int = 1, lanes: int = 1) -> A
 # [.., tiles, depth, vectors, lanes]; a last tile that is not full ends in zeros.
 pack: Composite = Composite(
     "pack",
-    _pack,
+    packed_matrix,
     samples=lambda m: [
         m(m.normal(3, 16), vectors=2, lanes=4), m(m.normal(13, 3), axis=ROWS, vectors=2, lanes=4),
         m(m.normal(2, 5, 20), vectors=3, lanes=8), m(m.normal(0, 3), axis=ROWS),
@@ -169,7 +170,7 @@ def _pack_pairs(x: Any, *, vectors: int = 1, lanes: int = 1, pairs: int = 0) -> 
         high = (2 * pairs - depth, 0)
         x = pad(x, lift(0, x), low=(0, 0), high=high, interior=(0, 0))
     x = transpose(reshape(x, shape=(pairs, 2, columns)), permutation=(0, 2, 1))
-    return _pack(reshape(x, shape=(pairs, 2 * columns)), vectors=vectors, lanes=2 * lanes)
+    return packed_matrix(reshape(x, shape=(pairs, 2 * columns)), vectors=vectors, lanes=2 * lanes)
 
 
 # A matrix [depth, columns] as [tiles, pairs of depth, vectors, 2 * lanes], the two of a pair side

@@ -3,7 +3,7 @@
 activations are elementwise. products (a linear layer), embedding, attention and normalization are
 what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
 resampling is interpolation, sampling what is read at places that are data; boxes are those of
-detection; losses end a training step.
+detection; quantization is integers that stand for floats; losses end a training step.
 """
 
 from graphc.ops.nn import (
@@ -15,6 +15,7 @@ from graphc.ops.nn import (
     normalization,
     pooling,
     products,
+    quantization,
     resampling,
     sampling,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "normalization",
     "pooling",
     "products",
+    "quantization",
     "resampling",
     "sampling",
 ]

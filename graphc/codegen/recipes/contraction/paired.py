@@ -92,13 +92,13 @@ class PairedPlan:
             return
         for tiling in tilings(problem, target, limit / SHARE):
             packed = is_packed(problem, tiling.columns[0])
-            along_k = _along_k(problem)
-            if tiling.lanes not in LANES or (problem.has_sizes and not along_k[0]):
+            sides = along_k(problem)
+            if tiling.lanes not in LANES or (problem.has_sizes and not sides[0]):
                 continue
             if packed:
-                yield _plan(tiling, along_k, packed=True, checked=False)
+                yield _plan(tiling, sides, packed=True, checked=False)
             if target.paired_products:
-                yield _plan(tiling, along_k, packed, checked=True)
+                yield _plan(tiling, sides, packed, checked=True)
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
@@ -123,10 +123,10 @@ class PairedPlan:
         ).nest(loops)  # fmt: skip
 
 
-def _plan(tiling: Tiling, along_k: tuple[bool, bool], packed: bool, checked: bool) -> PairedPlan:
+def _plan(tiling: Tiling, sides: tuple[bool, bool], packed: bool, checked: bool) -> PairedPlan:
     problem, columns, tile = tiling.problem, tiling.columns[0], tiling.tile
     pairs, rows = pair_count(problem), problem.typical(problem.rows)
-    each = TRANSPOSED if along_k[1] else COPIED
+    each = TRANSPOSED if sides[1] else COPIED
     if packed:
         each = NOTED if checked and not is_noted(problem, columns) else 0.0
     vectors = columns.vectors * each + -(-rows // tiling.lanes) * COPIED
@@ -134,7 +134,7 @@ def _plan(tiling: Tiling, along_k: tuple[bool, bool], packed: bool, checked: boo
     products = tiling.products * (SHARE if checked else APART)
     how = "by the instruction" if checked else "by FMAs"
     return PairedPlan(
-        problem, tiling.lanes, columns, tile, *along_k, packed, checked,
+        problem, tiling.lanes, columns, tile, *sides, packed, checked,
         products + copies + tiling.scattered,
         note(
             problem, "paired", f"tile {tile.rows}x{tile.vectors}x{tiling.lanes}, pairs of bf16 "
@@ -144,7 +144,7 @@ def _plan(tiling: Tiling, along_k: tuple[bool, bool], packed: bool, checked: boo
     )  # fmt: skip
 
 
-def _along_k(problem: ContractionProblem) -> tuple[bool, bool]:
+def along_k(problem: ContractionProblem) -> tuple[bool, bool]:
     """Whether the elements of a row, and those of a column, lie side by side."""
     view, (k,) = problem.view, k_variables(problem.view)
     other = of(Variable("probe_other", at_least(problem.rows + math.prod(view.n), 2)))

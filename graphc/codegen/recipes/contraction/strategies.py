@@ -20,6 +20,7 @@ from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.paired import PairedPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
+from graphc.codegen.recipes.contraction.quad_products import QuadPlan
 from graphc.codegen.recipes.contraction.sized import SizedPlan
 from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
@@ -67,6 +68,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     SplitKPlan,
     BlockedPlan,
     ParitySplitPlan,
+    QuadPlan,
     UnblockedPlan,
     SizedPlan,
 )
