@@ -67,7 +67,8 @@ def _asserted(code: CodeType, offset: int) -> Asserted | None:
     has one, is a constant."""
     steps = list(dis.get_instructions(code))
     places = {step.offset: i for i, step in enumerate(steps)}
-    at = places[offset]
+    if (at := places.get(offset)) is None:  # within a call, whose offset is that of its cache
+        return None
     while steps[at].opname in _BEFORE_JUMPS:
         at += 1
     name = steps[at].opname
