@@ -79,7 +79,8 @@ Caches, which change no result:
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
 - `tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
-- `tracing.guards.bytecode.scan_bytecode`, `tracing.assertions._asserted`: of code objects
+- `tracing.assertions._asserted`: of tests of assertions
+- `tracing.guards.bytecode.scan_bytecode`: of code objects
 - `overrides.protocol.takes_over`: of types
 - `overrides.interception._template`: of code that asks
 - `fx.node.qualified_name`: of functions
