@@ -7,6 +7,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 PEERS = "frontend/peers/"
 WORDLESS = ("KeyboardInterrupt",)
@@ -33,6 +35,7 @@ def bare(source: str, is_peer: bool = False) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.slow
 def test_errors_are_told_by_their_words() -> None:
     lines, raising = [], 0
     for path in sorted(TESTS.rglob("*.py")):

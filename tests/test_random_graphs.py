@@ -580,6 +580,7 @@ def hold_derived(joint: Joint, arrays: list[np.ndarray], same_bits: Any) -> None
     same_bits(gradients, expected[outputs:], f"backward\n{whole}\n{split.backward}")
 
 
+@pytest.mark.slow
 @settings(SETTINGS, max_examples=10)
 @given(drawn=joints())
 def test_derived_graphs(

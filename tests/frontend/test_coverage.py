@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -19,6 +21,7 @@ def coverage() -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_the_table_is_current() -> None:
     text = coverage().table()
     if os.environ.get("GRAPHC_UPDATE_DOCS"):

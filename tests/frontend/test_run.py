@@ -57,6 +57,7 @@ print(subprocess.run([sys.executable, "-c", told], capture_output=True, text=Tru
 """
 
 
+@pytest.mark.slow
 def test_what_a_script_starts_runs_on_the_frontend_too(tmp_path: Path) -> None:
     """Whatever starts it; who imports no torch loads nothing, and other sites are customized."""
     (tmp_path / "script.py").write_text(STARTS)

@@ -103,6 +103,7 @@ def agree(actual: list[Any], name: str) -> None:
 # -- tests ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_with_the_imports_changed(name: str) -> None:
     agree(outcome(load(name, ported)), name)

@@ -68,7 +68,7 @@ def test_there_are_fourteen_workloads() -> None:
     assert sum(workload.trains for workload in workloads.WORKLOADS) == 6
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", ["exact", "relaxed"])
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_gives_the_eager_results(name: str, level: str) -> None:

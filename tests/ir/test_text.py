@@ -270,6 +270,7 @@ def test_garbage_is_a_parse_error() -> None:
             assert str(error).startswith("line "), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [DType.f16, DType.bf16])
 def test_every_half_reads_back_and_has_few_digits(dtype: DType) -> None:
     """All 65536 patterns, 16 to a constant; NaNs other than the plain one go as base64."""

@@ -159,7 +159,7 @@ def test_a_row_that_sees_nothing_passes_no_gradient_on(mask: str) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("masked", [False, True], ids=["", "float mask"])
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
 def test_second_derivatives(causal: bool, masked: bool) -> None:

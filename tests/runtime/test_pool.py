@@ -80,6 +80,7 @@ print("done")
     assert ran(code) == "done\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.05])
 def test_a_process_ends_with_workers_that_spin_or_sleep(pause: float) -> None:
     code = f"""
@@ -91,6 +92,7 @@ print("end")
     assert ran(code) == "end\n"
 
 
+@pytest.mark.slow
 def test_calls_after_the_pool_has_ended_run_on_one_thread() -> None:
     code = """
 from graphc.ir.handle import broadcast_to
@@ -103,6 +105,7 @@ print("one")
     assert ran(code) == "one\n"
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_a_call_is_raised_when_it_returns() -> None:
     code = """
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
@@ -150,6 +153,7 @@ print(pool.CELL.size)
     assert ran(code, WITHOUT_FUTEX) == "2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_condition_variables_in_a_child() -> None:
     code = """
@@ -162,5 +166,6 @@ print(right())
     assert ran(code, WITHOUT_FUTEX) == "True\n"
 
 
+@pytest.mark.slow
 def test_a_system_without_hooks_for_forks() -> None:
     assert ran("import frontend\nprint(right())", WITHOUT_FORK_HOOKS) == "True\n"

@@ -139,6 +139,7 @@ def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> 
             np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_that_are_not_split_run_beside_others_with_the_same_bits(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,7 @@ sizes = st.one_of(st.integers(1, 9), st.integers(10, 40), st.sampled_from([48, 6
 masks = st.sampled_from(["", "", "bool", "float", "bool each", "float each"])
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(
     heads=st.sampled_from([(), (1,), (3,), (2, 2)]), L=sizes, S=sizes, E=sizes, Ev=sizes,
@@ -299,6 +300,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.sampled(4)
 def test_native_code_has_the_same_bits_on_every_target(native_target: Target) -> None:
     larger = drawn((2,), 70, 90, 20, 40)
     for arrays, options in [*SMALL, (larger, {"causal": True}), (larger, {"causal": False})]:

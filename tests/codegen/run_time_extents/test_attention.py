@@ -43,6 +43,7 @@ def test_over_a_batch(causal: bool) -> None:
     compare(lambda *x: backward(*x, causal=causal), gradient_operands((N, 2), 5, 5), sizes)
 
 
+@pytest.mark.slow
 def test_of_any_length() -> None:
     compare(forward, operands_of((2,), N, M), PAIRS)
     compare(backward, gradient_operands((2,), N, M), PAIRS)

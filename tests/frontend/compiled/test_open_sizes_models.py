@@ -77,7 +77,7 @@ def trained(make: Callable[[], Model], dynamic: bool | None) -> tuple[list[float
     return losses, [parameter.detach().numpy() for parameter in model.parameters()], step
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [perceptron, convolutional, recurrent, attending])
 def test_a_training_step_of_any_batch(make: Callable[[], Model]) -> None:
     losses, weights, step = trained(make, None)

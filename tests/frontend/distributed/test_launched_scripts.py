@@ -44,12 +44,14 @@ def near(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(flat(found), flat(expected), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_tutorials_that_spawn() -> None:
     ranks = json.loads(run("spawned"))
     assert [name for name, *_ in ranks] == ["frontend"] * 2
     near([losses for _, *losses in ranks], EXPECTED["spawned"])
 
 
+@pytest.mark.slow
 def test_the_imagenet_example(tmp_path: Path) -> None:
     run("images", str(tmp_path), "--world-size", "2", "--multiprocessing-distributed")
     for rank in range(2):

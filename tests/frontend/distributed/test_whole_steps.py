@@ -170,6 +170,7 @@ def _parallel(rank: int, count: int) -> Any:
     return modes
 
 
+@pytest.mark.slow
 def test_a_whole_step_is_what_the_eager_one_is() -> None:
     first, second = checked(2, _parallel)
     assert first == second

@@ -796,6 +796,7 @@ def bodies(draw: Any) -> tuple[Any, int, bool]:
     return body, draw(st.integers(1, 4)), draw(st.booleans())
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(drawn=bodies())
 def test_drawn_bodies(drawn: tuple[Any, int, bool]) -> None:

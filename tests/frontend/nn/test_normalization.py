@@ -64,6 +64,7 @@ def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> No
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_trained_bias_beside_a_frozen_weight() -> None:
     """Only biases are trained, as in BitFit: their gradients are those of training all."""
     torch.manual_seed(0)

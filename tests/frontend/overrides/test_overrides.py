@@ -186,6 +186,7 @@ def test_warnings_name_the_callers_line() -> None:
         assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_nothing_is_intercepted_before_it_is_asked_for() -> None:
     code = (
         "import frontend, frontend.overrides, frontend.fx\n"

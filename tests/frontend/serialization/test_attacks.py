@@ -221,6 +221,7 @@ def test_refusing_takes_little_time_and_memory() -> None:
         server.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_trusted_takes_what_it_takes() -> None:
     lists = named("builtins", "list") + b"q\x00" + row(MANY) + b"q\x01]("
     data = zipped(b"\x80\x04" + lists + b"h\0h\1R" * 200 + b"e.")

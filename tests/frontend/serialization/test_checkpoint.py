@@ -160,6 +160,7 @@ def test_a_cycle_is_refused(tmp_path: Path) -> None:
         torch.save(cycle, tmp_path / "x")
 
 
+@pytest.mark.slow
 def test_a_truncated_file_is_refused_at_every_length(tmp_path: Path) -> None:
     path = tmp_path / "short.pt"
     torch.save({"a": torch.ones(2), "b": [1, 2]}, path)

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import frontend
 from frontend.tensors import state
 
@@ -159,6 +161,7 @@ def at(name: str) -> Any:
     return getattr(importlib.import_module(module), last)
 
 
+@pytest.mark.slow
 def test_the_list_of_hidden_state_is_whole() -> None:
     trees = sources()
     names = listed()
@@ -171,6 +174,7 @@ def test_the_list_of_hidden_state_is_whole() -> None:
     assert idle <= {"tensors.state.PREPARED"}, "listed, and nothing writes it"
 
 
+@pytest.mark.slow
 def test_state_of_the_thread_is_written_where_it_is_defined() -> None:
     """Everybody else calls the functions there; the default dtype is set beside the dtypes."""
     trees = sources()

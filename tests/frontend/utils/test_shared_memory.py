@@ -72,6 +72,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_processes_that_are_spawned_get_the_same_memory(tmp_path: Path) -> None:
     import subprocess
 

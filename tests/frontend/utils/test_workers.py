@@ -298,6 +298,7 @@ def _ends(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_spawned_workers() -> None:
     loader = DataLoader(torch.arange(4), 2, num_workers=1, multiprocessing_context="spawn")
     assert [x.tolist() for x in loader] == [[0, 1], [2, 3]]

@@ -97,6 +97,7 @@ def test_blocks_change_no_bit(name: str, native_target: Target) -> None:
                 np.testing.assert_array_equal(actual, expected, err_msg=f"{caches} {parts}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("caches", CACHES)
 def test_no_access_of_blocks_is_beside_a_buffer(caches: tuple[int, int]) -> None:
     """The interpreter checks each access."""
@@ -159,7 +160,7 @@ def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> Non
     assert len(view(2).n) == axes
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("caches", [(32, 256), (32, 512), (48, 2048)])
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_drawn_products_keep_to_their_copies_at_any_cache_size(

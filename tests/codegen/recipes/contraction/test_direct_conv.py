@@ -112,6 +112,7 @@ def geometries(draw: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, database=None, max_examples=30)
 @given(case=geometries(), dtype=st.sampled_from(["f32", "f32", "f64"]))
 def test_drawn_convolutions(priced: Priced, case: dict[str, Any], dtype: str) -> None:

@@ -195,6 +195,7 @@ def main() -> None:
     os._exit(0)  # tearing down arrays over protected pages is none of the test's business
 
 
+@pytest.mark.slow
 def test_no_access_beside_the_buffers() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                    "GRAPHC_CACHE": "off"}  # fmt: skip

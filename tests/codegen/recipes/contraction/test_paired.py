@@ -150,6 +150,7 @@ def test_zeros_alone_are_zero(native_target: Any) -> None:
     assert same(got, np.zeros((9, 33), np.float32))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 def test_sums_are_within_their_bound(dtype: str, native_target: Any) -> None:
     for shape in SHAPES:
@@ -183,6 +184,7 @@ def test_batches_and_threads_change_no_bit() -> None:
     assert all(same(got, want) for got in results)
 
 
+@pytest.mark.slow
 def test_rows_of_any_number() -> None:
     n = dim("n")
     for operands in (

@@ -111,6 +111,7 @@ def geometries(draw: Any) -> tuple[Shape, Shape, dict[str, Any]]:
     return (images, inner * groups, *size), (outer * groups, inner, *kernel), geometry
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, database=None, max_examples=20)
 @given(case=geometries(), dtype=st.sampled_from(["f32", "f32", "f64"]))
 def test_drawn_convolutions(

@@ -62,6 +62,7 @@ def results(graph: graphc.Graph, arrays: list[Array], target: Target | None = No
 sizes = st.tuples(st.integers(1, 19), st.integers(1, 37))
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @given(
     st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), sizes,

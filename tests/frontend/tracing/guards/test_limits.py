@@ -47,6 +47,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_thousands_of_classes_that_refer_to_each_other(written: Any) -> None:
     count = 3000
     text = "".join(
