@@ -115,7 +115,7 @@ def test_a_node_leads_to_its_kernel_and_its_line(opened: Callable[[str], Any]) -
     assert "f32[128,192]" in node and "about this node" in node
     launch = page.locator("#node a[data-step]").first.inner_text()
     assert "matmul" in launch and page.inner_text("#side h2 >> nth=1").startswith(launch)
-    for key, sign in (("1", "matmul("), ("2", "kernel ")):
+    for key, sign in (("1", "matmul("), ("2", "nest "), ("3", "kernel ")):
         page.keyboard.press(key)
         assert sign in page.inner_text("#text")
     assert page.locator("#graph rect.together").count() >= 2  # what became one launch

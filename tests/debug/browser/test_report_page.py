@@ -77,7 +77,8 @@ def _steps_through_passes(page: Any) -> None:
 
 def _shows_texts(page: Any) -> None:
     page.click("#launches tr[data-step] >> nth=0")  # most to win: all its texts are there
-    for key, sign in (("1", "graph "), ("2", "kernel "), ("3", "define "), ("4", "ret")):
+    signs = ("graph ", "nest ", "kernel ", "define ", "ret")
+    for key, sign in zip("12345", signs, strict=True):
         page.keyboard.press(key)
         assert sign in page.inner_text("#text")
 
@@ -110,7 +111,7 @@ def test_a_launch_shows_what_was_decided_about_it(opened: Callable[[str], Any]) 
     page = opened("gpt12")
     row = page.locator("#launches tr[data-step]", has_text="matmul").first
     row.click()
-    page.wait_for_selector("#why")
+    until(page, "document.querySelector('#why')?.textContent.includes('kept')")  # loaded by kind
     told = page.inner_text("#why")
     kinds = {text.split("  ")[0] for text in page.locator("#why b").all_inner_texts()}
     assert {"fused", "not fused", "strategy", "threads", "kept"} <= kinds
