@@ -151,7 +151,7 @@ class Items:
         keys, pairs = _keyed(holder, then)
         return [*keys, *[holder[key] if key in open_ else value for key, value in pairs]]
 
-    def given(self) -> Iterator[ItemSource]:
+    def new_places(self) -> Iterator[ItemSource]:
         """Within a trace: keys of a dict that were not there ahead of it."""
         if type(self.holder) in DICTS:
             for key in self.holder.keys() - set(_keyed(self.holder, self._check.then)[0]):  # type: ignore[attr-defined]
