@@ -1,6 +1,7 @@
 """`torch.return_types`: named tuples of functions with several results."""
 
 from frontend.functions.return_types import (
+    _lu_with_info,
     aminmax,
     cummax,
     cummin,
@@ -35,9 +36,9 @@ from frontend.functions.return_types import (
 )
 
 __all__ = [
-    "aminmax", "cummax", "cummin", "frexp", "geqrf", "histogram", "histogramdd", "kthvalue",
-    "linalg_cholesky_ex", "linalg_eig", "linalg_eigh", "linalg_inv_ex", "linalg_lstsq", "linalg_lu",
-    "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet", "linalg_solve_ex",
-    "linalg_svd", "lu_unpack", "max", "median", "min", "mode", "nanmedian", "qr", "sort", "svd",
-    "topk", "triangular_solve",
+    "_lu_with_info", "aminmax", "cummax", "cummin", "frexp", "geqrf", "histogram", "histogramdd",
+    "kthvalue", "linalg_cholesky_ex", "linalg_eig", "linalg_eigh", "linalg_inv_ex", "linalg_lstsq",
+    "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet",
+    "linalg_solve_ex", "linalg_svd", "lu_unpack", "max", "median", "min", "mode", "nanmedian",
+    "qr", "sort", "svd", "topk", "triangular_solve",
 ]  # fmt: skip

@@ -73,6 +73,10 @@ class ContentError(GraphError, ValueError):
     """An operand whose content an op does not take (a zero divisor, a negative variance)."""
 
 
+class FailedAssertionError(GraphError, AssertionError):
+    """An `assert` of a traced function that did not hold when its graph ran."""
+
+
 class LinAlgError(GraphError):
     """A matrix without what was asked for: a singular one inverted, one that is not positive
     definite factored, a decomposition that does not converge."""

@@ -28,9 +28,14 @@ with contextlib.suppress(OSError, AttributeError):
     ctypes.CDLL("libc.so.6").mallopt(M_PERTURB, 0x40)
 # Texts for files are not cut to the width of somebody's terminal.
 os.environ.pop("COLUMNS", None)
-# Thousands of collected tests live through every collection of cycles: fewer collections take a
-# tenth off the time. Tests that need one call gc.collect().
+# Thousands of collected tests would live through every collection of cycles: they are left out of
+# them (tests that call gc.collect() took seconds), and there are fewer.
 gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own, which deselects what is slow

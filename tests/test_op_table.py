@@ -129,7 +129,12 @@ def takes(op: Any, sample: Sample) -> bool:
     return True
 
 
+FIRST = 2
+"""So many of an op's samples the suite runs in a dtype that it runs; the others are slow."""
+
+
 def cases() -> list[Any]:
+    """Of each op and dtype its first samples, and its further ones."""
     marked = []
     for op in graphc.ops.table():
         variants = [
@@ -137,9 +142,15 @@ def cases() -> list[Any]:
             for dtype in COMPILED
             if any((s := as_dtype(each, dtype)) and takes(op, s) for each in samples_of(op))
         ]
-        marked += [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for dtype in variants]
+        for dtype in variants:
+            name, count = f"{op.name}-{dtype}", len(chosen(op, dtype))
+            marked.append(pytest.param(op, dtype, slice(FIRST), id=name))
+            if count > FIRST:
+                further = slice(FIRST, count)
+                slow = pytest.mark.slow
+                marked.append(pytest.param(op, dtype, further, id=f"{name}-further", marks=slow))
         if not variants:
-            marked.append(pytest.param(op, None, id=f"{op.name}-{NO_SAMPLES}"))
+            marked.append(pytest.param(op, None, slice(0), id=f"{op.name}-{NO_SAMPLES}"))
     return marked
 
 
@@ -261,10 +272,12 @@ def chosen(op: Any, dtype: DType) -> list[tuple[int, Sample]]:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize(("op", "dtype"), cases())
-def test_values(op: Any, dtype: DType | None) -> None:
+@pytest.mark.parametrize(("op", "dtype", "part"), cases())
+def test_values(op: Any, dtype: DType | None, part: slice) -> None:
     assert dtype is not None, f"{op.name} has no samples: give its declaration one"
-    for number, sample in chosen(op, dtype):
+    samples = chosen(op, dtype)[part]
+    assert samples
+    for number, sample in samples:
         graph = graph_of(op, sample)
         want = oracle(op, sample)
         attributes = op.canonical(sample.attributes)

@@ -31,6 +31,7 @@ sort = _declared("sort", "values", "indices")
 topk = _declared("topk", "values", "indices")
 
 geqrf = _declared("geqrf", "a", "tau")
+_lu_with_info = _declared("_lu_with_info", "LU", "pivots", "info")
 linalg_cholesky_ex = _declared("linalg_cholesky_ex", "L", "info")
 linalg_eig = _declared("linalg_eig", "eigenvalues", "eigenvectors")
 linalg_eigh = _declared("linalg_eigh", "eigenvalues", "eigenvectors")

@@ -104,6 +104,8 @@ class HostValues(Handle):
         return self._array(".tolist()").tolist()
 
     def __bool__(self) -> bool:
+        if STATE.mode is not None and (value := _handed_out(self, "bool")) is not None:
+            return bool(value)
         array = self._array("bool()")
         if array.size != 1:
             kind = "more than one value" if array.size else "no values"

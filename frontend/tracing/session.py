@@ -30,6 +30,7 @@ from frontend.tensors.sizes import extents_in
 from frontend.tensors.state import STATE, recording, swap_mode
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
+from frontend.tracing.assertions import Assertions
 from frontend.tracing.assigned import AssignedPlaces
 from frontend.tracing.attributes import AssignedAttributes, refused_attribute
 from frontend.tracing.call_numbers import CallNumbers
@@ -74,8 +75,8 @@ from graphc.ops.movement import reshape
 
 
 class Session(Mutations):
-    """The trace of one function: the `Mode` that records a graph. Use as a context manager, inside
-    of `leaving(session)`; entering again resumes it."""
+    """The trace of one function: the `Mode` that records a graph. A context manager, inside of
+    `leaving(session)`; entering again resumes it."""
 
     records = True
 
@@ -103,6 +104,7 @@ class Session(Mutations):
         self.grad_guards: list[tuple[Tensor, bool]] = []
         self.asked: dict[int, Tensor] = {}  # whose flags were read
         self.taps: list[tuple[Tensor, Callable[..., Any]]] = []
+        self.assertions = Assertions()
         self.exchanges = Exchanges(self)
         self.backward_called = False
         self.backwards: list[tuple[int, int]] = []  # the nodes of each, by number
@@ -543,7 +545,7 @@ class Session(Mutations):
     def tap(self, tensor: Tensor, fn: Callable[[Tensor], Any]) -> None:
         if self.ended:
             raise TraceError(
-                "frontend.tap in the backward of a compiled function: its graph hands out nothing",
+                "tap() in the backward of a compiled function: its graph hands out nothing",
                 hint="compile the whole step, so that backward() is called inside",
                 location=user_location(),
             )
@@ -551,11 +553,12 @@ class Session(Mutations):
         self.taps.append((make(self.value(tensor), tensor.tensor_type), fn))
 
     def hand_out(self, tensor: Tensor, conversion: str) -> Any:
-        """What stands for a value of a tensor that the call will know; None where it is known, or
-        is none that a call hands out."""
-        if self.effects is None or self.regions or self.ended or self.captured_globals.takes_types:
+        """What stands for a value that a call hands out; of a bool, what an `assert` needs."""
+        if self.regions or self.ended or self.known(tensor, "a trace") is not None:
             return None
-        if self.known(tensor, "a trace") is not None:
+        if conversion == "bool":
+            return self.assertions.needs(tensor, self.outermost)
+        if self.effects is None or self.captured_globals.takes_types:
             return None
         return self.effects.hand_out(make(self.value(tensor), tensor.tensor_type), conversion)
 

@@ -96,6 +96,7 @@ class Trace:
                     places[id(tensor)] = len(session.taps)
                     session.taps.append((tensor, _handed_on))
             self.effects.append((effect, tuple([places[id(each)] for each in effect.tensors])))
+        session.taps += [(check, _handed_on) for check in session.assertions.checks]
         self.first_tap = len(self.outputs)
         self.outputs += [session.value(tensor) for tensor, _ in session.taps]
         self._check_flags()

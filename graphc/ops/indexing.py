@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import ShapeError
+from graphc.errors import FailedAssertionError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ir.types import DType, Shape
 from graphc.ops.elementwise import cast, eq, logical_and, where
@@ -57,6 +57,15 @@ check_all = Elementwise(
     checks=lambda types, *, message: (ContentCheck(0, None, message),),
     vjp=None,
     samples=lambda m: [m(m.bools(3, 4) | True, message="not all are true")],
+)
+
+check_assertion = Elementwise(
+    "check_assertion",
+    lambda s, x, *, message: x,
+    dtypes=(DType.bool,),
+    checks=lambda types, *, message: (ContentCheck(0, None, message, FailedAssertionError),),
+    vjp=None,
+    samples=lambda m: [m(m.bools(2) | True, message="the sum is too large")],
 )
 
 

@@ -131,7 +131,9 @@ def checks_first(
     return sorted(groups, key=lambda group: group not in needed)
 
 
-_SAME_ELEMENTS = ("check_index", "check_all", "reshape", "transpose", "broadcast", "saved")
+_SAME_ELEMENTS = (
+    "check_index", "check_all", "check_assertion", "reshape", "transpose", "broadcast", "saved",
+)  # fmt: skip
 
 
 def _origin(graph: Graph, value: Value) -> Value:

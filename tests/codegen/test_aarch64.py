@@ -147,6 +147,7 @@ def of_ops() -> Iterator[tuple[str, graphc.Graph, tuple[Array, ...]]]:
                 yield f"{op.name} of {dtype}", graph, arrays
 
 
+@pytest.mark.slow
 def test_ops(tmp_path: Path, same_bits: Any) -> None:
     labels, calls = [], []
     for label, graph, arrays in of_ops():

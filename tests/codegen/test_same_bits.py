@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz import targets
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_drawn_graphs(seed: int) -> None:
     """Products, sums and functions, fused as they come."""

@@ -34,7 +34,10 @@ PIECES = (
     "y = y * len(y.detach().numpy())", "y = y * len(str(y.detach()))", "H.last = y.sum().item()",
     "TABLE['value'] = y.sum().item()", "TABLE['k'] = k", "TABLE[k] = TABLE.get(k, 0) + 1",
     "if y.sum() > 0:\n    y = -y", "for _ in range(9):\n    if y.norm() < 2: break\n    y = y / 2",
-    "assert (y < 1e9).all()", "if k > 2:\n    y = y * 3", "y = y if y.isnan().any() else y + 1",
+    "assert (y < 1e9).all()", "assert not y.isnan().any(), 'nan'", "assert y.sum() < 1e9 and k < 9",
+    "assert y.max() < 2 or y.sum() < 1e9, f'{k}'", "try:\n    assert (y < 1).all()\n"
+    "except AssertionError:\n    y = y * 0.5", "if k > 2:\n    y = y * 3",
+    "y = y if y.isnan().any() else y + 1",
     "y = max([y, -y], key=lambda z: z.sum())", "if y.sum().item() > 1:\n    y = y - 1",
     "print('here', k)", "print('sum', y.detach().sum().item(), sep='=', end=';')",
     "print(y.detach())", "print(y.sum())", "print(f'{y.sum().item():.3f}')", "print()",

@@ -65,6 +65,7 @@ def test_the_rule_itself() -> None:
     np.testing.assert_array_equal(by_rule[STATE:].view(np.uint32), drawn(seeded(9), 700)[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_draws_of_a_graph_follow_each_other(threads: int) -> None:
     g = graphc.GraphBuilder("draws")

@@ -46,6 +46,7 @@ def product(factor: float) -> graphc.Graph:
     return g.finish((x @ (x * factor)) @ x)
 
 
+@pytest.mark.slow
 def test_code_of_dropped_executables_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[Any] = []
     done = loading._Engine.end_if_done

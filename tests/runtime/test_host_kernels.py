@@ -133,6 +133,7 @@ def test_a_graph_has_no_gradient_of_it() -> None:
         graphc.joint(g.finish(lapack.inv(x)[0]), wrt=["x"])
 
 
+@pytest.mark.slow
 def test_a_program_from_disk_calls_back(tmp_path: Any) -> None:
     text = (
         "import sys, numpy as np, graphc; graph = graphc.parse(sys.stdin.read());"

@@ -132,6 +132,7 @@ def test_a_hit_imports_no_compiler(cache: Any) -> None:
     check_second_run_without_compiler(script)
 
 
+@pytest.mark.slow
 def test_a_model_with_gradients_imports_no_compiler_either(cache: Any) -> None:
     script = (
         "import sys, frontend as torch\n"
@@ -146,6 +147,7 @@ def test_a_model_with_gradients_imports_no_compiler_either(cache: Any) -> None:
     check_second_run_without_compiler(script, networkx=(True, False))
 
 
+@pytest.mark.slow
 def test_a_training_step_of_layers_compiles_without_networkx(cache: Any) -> None:
     script = (
         "import sys, frontend as torch\n"
@@ -165,6 +167,7 @@ def test_a_training_step_of_layers_compiles_without_networkx(cache: Any) -> None
     check_second_run_without_compiler(script)
 
 
+@pytest.mark.slow
 def test_a_recurrent_training_step_imports_no_compiler_either(cache: Any) -> None:
     script = (
         "import sys, frontend as torch\n"

@@ -18,6 +18,7 @@ from graphc.schedule.plan_verifier import verify_plan
 from tests.fuzz.joins import Drawer, hold
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, 200, 20))
 def test_drawn_programs(first: int, same_bits: Callable[..., None]) -> None:
     for seed in range(first, first + 20):

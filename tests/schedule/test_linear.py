@@ -100,6 +100,7 @@ GRAPHS: dict[str, tuple[Callable[[int], graphc.Graph], int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_twice_the_graph_is_twice_the_work(name: str) -> None:
     make, count = GRAPHS[name]
@@ -126,6 +127,7 @@ def test_what_is_kept_is_found_in_linear_time() -> None:
     assert seconds(4000) < 16 * seconds(500)
 
 
+@pytest.mark.slow
 def test_a_graph_of_8000_nodes_meets_no_recursion_limit() -> None:
     graph = chain(8_000)
     optimized, plan = plan_graph(graph)

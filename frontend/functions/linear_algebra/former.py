@@ -72,7 +72,7 @@ def triangular_solve(
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """`linalg.lu_factor`, with the info of each matrix where asked for."""
     if get_infos:
-        return stored(tuple(lu_factor_ex(A, pivot=pivot)), out)
+        return stored(return_types._lu_with_info(*lu_factor_ex(A, pivot=pivot)), out)
     return stored(tuple(lu_factor(A, pivot=pivot)), out)
 
 

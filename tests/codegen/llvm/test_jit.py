@@ -288,6 +288,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_while_a_thread_compiles_can_compile() -> None:
     done = subprocess.run(

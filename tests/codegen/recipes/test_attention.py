@@ -362,7 +362,7 @@ class Guarded:
             self.libc.mprotect(behind, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mask", ["", "bool", "float each"])
 @pytest.mark.parametrize("sizes", [(9, 11, 5, 6), (33, 35, 17, 19), (4, 8, 16, 8)])
 def test_nothing_beyond_a_buffer_is_touched(

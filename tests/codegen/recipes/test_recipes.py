@@ -154,6 +154,7 @@ geometries = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(
     rows=geometries,
@@ -315,6 +316,7 @@ def test_targets_give_the_same_bits(name: str) -> None:
             np.testing.assert_array_equal(bits(actual), bits(wanted), err_msg=target.name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", ["nest", "columns", "sums", "scatter", "random", "set", "scan", "sort"]
 )

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 # Gradients of strided convolutions: their indices hold several quotients, which are terms of a set.
 SCRIPT = """
 import hashlib, sys
@@ -46,5 +48,6 @@ def _symbols(seed: str, order: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_symbols_depend_on_neither_hash_seed_nor_history() -> None:
     assert _symbols("1", "forward") == _symbols("2", "backward") == _symbols("3", "forward") != ""

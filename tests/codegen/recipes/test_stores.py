@@ -97,7 +97,7 @@ def channels_along_vectors(side: int, channels: int) -> graphc.Graph:
     return b.finish(contract.conv(x, w, **plain) + bias)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "aarch64"])
 @pytest.mark.parametrize(("side", "channels"), SWAPPED)
 def test_vectors_along_output_channels(side: int, channels: int, target: str) -> None:

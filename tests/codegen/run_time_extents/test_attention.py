@@ -35,6 +35,7 @@ def gradient_operands(lead: tuple[Extent, ...], rows: Extent, columns: Extent) -
     return [(*lead, rows, 6), *operands_of(lead, rows, columns), *per_row]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("causal", [False, True])
 def test_over_a_batch(causal: bool) -> None:
     sizes = along(0, 1, 3)
@@ -47,13 +48,14 @@ def test_of_any_length() -> None:
     compare(backward, gradient_operands((2,), N, M), PAIRS)
 
 
+@pytest.mark.slow
 def test_causal_of_any_length() -> None:
     sizes = along(0, 1, 8, 9, 34)
     compare(lambda *x: forward(*x, causal=True), operands_of((2,), N, N), sizes)
     compare(lambda *x: backward(*x, causal=True), gradient_operands((2,), N, N), sizes)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [DType.bool, DType.f32])
 @pytest.mark.parametrize("lead", [(), (N,)])
 def test_masks_of_any_length(dtype: DType, lead: tuple[Extent, ...]) -> None:
@@ -70,6 +72,7 @@ def test_masks_of_any_length(dtype: DType, lead: tuple[Extent, ...]) -> None:
     compare(forward, operands, [{"n": n, "m": m} for n, m in [(1, 1), (2, 13), (5, 3)]], draw)
 
 
+@pytest.mark.slow
 def test_chains_of_any_length() -> None:
     """Sums over more rows and columns than one chain has."""
     sizes = [{"n": n, "m": m} for n, m in [(257, 3), (3, 257)]]

@@ -82,6 +82,7 @@ SUMS: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[int, ...], Strategy]] 
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_over_images(name: str) -> None:
     x, w, options, sizes, strategy = SUMS[name]
@@ -115,6 +116,7 @@ def test_winograd_over_images() -> None:
     compare(program, [(N, 3, 5, 6), (16, 5, 3)], along(0, 1, 3))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_of_any_height_and_width(stride: int) -> None:
     """Also with infinities: products with padding are skipped, not zeros."""

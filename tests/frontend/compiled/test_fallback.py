@@ -636,6 +636,7 @@ def test_what_is_more_than_handing_out_runs_eagerly(use: Any, quiet: None) -> No
     assert compiled.refusals and not compiled.specializations
 
 
+@pytest.mark.slow
 def test_a_value_that_is_kept_elsewhere_runs_eagerly(quiet: None) -> None:
     world = types.SimpleNamespace(last=None, table={})
 

@@ -49,6 +49,7 @@ str(compiled), repr(x)
 """
 
 
+@pytest.mark.slow
 def test_what_is_imported_late_is_imported_where_forks_wait(tmp_path: Any) -> None:
     environment = {**os.environ, "GRAPHC_CACHE": str(tmp_path)}
     for _ in range(2):  # what was compiled before takes other modules

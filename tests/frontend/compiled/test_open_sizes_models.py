@@ -77,6 +77,7 @@ def trained(make: Callable[[], Model], dynamic: bool | None) -> tuple[list[float
     return losses, [parameter.detach().numpy() for parameter in model.parameters()], step
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [perceptron, convolutional, recurrent, attending])
 def test_a_training_step_of_any_batch(make: Callable[[], Model]) -> None:
     losses, weights, step = trained(make, None)
@@ -88,6 +89,7 @@ def test_a_training_step_of_any_batch(make: Callable[[], Model]) -> None:
     assert told.count("new signature") == 1, told  # the second size; none after it
 
 
+@pytest.mark.slow
 def test_a_context_that_grows() -> None:
     """Positions, masks and attention of every length by the code of the second."""
     torch.manual_seed(0)

@@ -37,6 +37,7 @@ def model_of(model: Any, dynamic: Any, **options: Any) -> Any:
     return torch.compile(model, dynamic=dynamic, **options)
 
 
+@pytest.mark.slow
 def test_one_trace_serves_backward_of_all_sizes() -> None:
     def run(model: Any, compiled: Any) -> Any:
         for n in SIZES:
@@ -66,6 +67,7 @@ def test_calls_of_other_sizes_in_flight() -> None:
     assert open_ == numbers
 
 
+@pytest.mark.slow
 def test_the_derivative_of_the_derivative() -> None:
     def run(model: Any, compiled: Any) -> Any:
         for n in SIZES:

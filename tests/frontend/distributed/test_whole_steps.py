@@ -249,6 +249,7 @@ def _without_sync(model: Any, x: Any) -> None:
         model(x).sum().backward()
 
 
+@pytest.mark.slow
 def test_the_bits_of_a_whole_step_do_not_know_how_many_ranks_there_are() -> None:
     runs = [checked(count, _in_shares) for count in (1, 2, 4)]
     everywhere = [result for run in runs for result in run]

@@ -154,6 +154,7 @@ def trained(job: str, wrap: Callable[[Any], Any]) -> dict[str, np.ndarray]:
     return by_backend
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("job", JOBS)
 def test_training_gives_the_same_bits_eager_and_compiled(job: str) -> None:
     eager = trained(job, lambda step: step)

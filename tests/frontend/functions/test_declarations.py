@@ -83,6 +83,7 @@ def test_no_two_functions_have_one_qualified_name() -> None:
     assert not twice, twice
 
 
+@pytest.mark.slow
 def test_the_order_of_imports_means_nothing() -> None:
     """Whatever part is imported first, functions are the same objects, by the same names."""
     code = (

@@ -234,6 +234,17 @@ def test_upper_cholesky_reads_the_upper_triangle() -> None:
     assert info.item() == 2
 
 
+def test_the_infos_of_lu_have_a_name() -> None:
+    a = torch.tensor([[[2.0, 1.0], [4.0, 3.0]], [[1.0, 2.0], [2.0, 4.0]]])
+    with_infos = torch.lu(a, get_infos=True)
+    assert type(with_infos) is torch.return_types._lu_with_info
+    assert with_infos.info.tolist() == [0, 2] and with_infos.info.dtype == torch.int32
+    both, pivots = torch.lu(a)
+    assert type(torch.lu(a)) is tuple
+    np.testing.assert_array_equal(with_infos.LU.numpy(), both.numpy())
+    np.testing.assert_array_equal(with_infos.pivots.numpy(), pivots.numpy())
+
+
 @pytest.mark.parametrize("pivot", [0, 4])
 def test_pivots_that_name_no_row(pivot: int) -> None:
     pivots = torch.tensor([1, pivot, 3], dtype=torch.int32)

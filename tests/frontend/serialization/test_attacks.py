@@ -210,6 +210,7 @@ def test_programs_are_refused(name: str) -> None:
     assert torch.load(io.BytesIO(good)).tolist() == [1, 2, 3, 4]  # nothing of it stays
 
 
+@pytest.mark.slow
 def test_refusing_takes_little_time_and_memory() -> None:
     """In a process that measures: ten seconds, and 64 MB besides what the file holds."""
     server = checkpoints.Server()

@@ -40,7 +40,7 @@ def _dtype(node: Any) -> DType:
     return dtype
 
 
-@exports("stop_gradient", "saved", "check_index", "check_all")
+@exports("stop_gradient", "saved", "check_index", "check_all", "check_assertion")
 def identity(w: Any, node: Any, x: str, *others: str, **_: Any) -> Any:
     """What is checked of content the file does not check."""
     return x

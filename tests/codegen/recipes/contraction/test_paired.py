@@ -88,6 +88,7 @@ def same(got: Array, want: Array) -> bool:
     return bool((np.isnan(got) == np.isnan(want)).all() and bits.all())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_all_layouts_have_the_bits_of_the_definition(
