@@ -164,8 +164,9 @@ def by_expression(assigned: Iterable[Assigned]) -> list[tuple[Any, list[PlaceSou
     """What is computed, each once, and the places that get it."""
     known: dict[Any, tuple[Any, list[PlaceSource]]] = {}
     for each in assigned:
-        computed = is_expression(each.value)
-        key = (type(each.value), text_of(each.value) if computed else id(each.value))
+        shares = is_expression(each.value) and each.before is not MISSING
+        # What is new in a dict keeps its order there.
+        key = (type(each.value), text_of(each.value)) if shares else id(each)
         known.setdefault(key, (each.value, []))[1].append(each.place)
     return [*known.values()]
 

@@ -59,6 +59,19 @@ class Masked(nn.Module):
         return (y * (~over)[..., None]).sum(1) / lengths[:, None]
 
 
+class Convolved(nn.Module):
+    """A stride and a pool over the length: odd and even ones have a program each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(6, 8, 5, padding=2), nn.Conv1d(8, 8, 3, stride=2)
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x: Any) -> Any:
+        y = F.relu(self.second(F.relu(self.first(x.transpose(1, 2)))))
+        return F.max_pool1d(self.norm(y), 2).mean(2)
+
+
 def traces(compiled: Any) -> int:
     return sum(line.startswith("traced ") for line in compiled.explain().splitlines())
 
@@ -81,12 +94,12 @@ def stepped(make: Callable[[], Any], compile: Callable[[Any], Any]) -> tuple[lis
     return seen, function
 
 
-def check(make: Callable[[], Any], reference: Callable[[Any], Any]) -> None:
+def check(make: Callable[[], Any], reference: Callable[[Any], Any], programs: int = 2) -> None:
     seen, step = stepped(make, torch.compile)
     expected, _ = stepped(make, reference)
     for actual, wanted in zip(seen, expected, strict=True):
         assert np.array_equal(actual, wanted)
-    assert traces(step) == 2, step.explain()
+    assert traces(step) == programs, step.explain()
 
 
 def test_two_programs_serve_all_batches_and_lengths() -> None:
@@ -110,6 +123,26 @@ def test_two_programs_serve_further_networks(make: Callable[[], Any]) -> None:
 @pytest.mark.slow
 def test_a_cell_in_a_scan() -> None:
     check(Scanned, lambda step: torch.compile(step, dynamic=False))
+
+
+@pytest.mark.slow
+def test_a_stride_and_a_pool_over_the_length() -> None:
+    check(Convolved, lambda step: step, 3)
+
+
+def test_a_pool_of_a_stride_without_gradient() -> None:
+    torch.manual_seed(0)
+    layer = nn.Conv1d(6, 8, 3, stride=2)
+
+    def pooled(x: Any) -> Any:
+        return F.max_pool1d(layer(x.transpose(1, 2)), 2)
+
+    compiled = torch.compile(pooled)
+    with torch.no_grad():
+        for batch, length in (*SHAPES, (3, 11), (2, 13), (2, 14), (4, 15), (3, 16)):
+            x = torch.randn(batch, length, 6)
+            assert np.array_equal(compiled(x).numpy(), pooled(x).numpy())
+    assert traces(compiled) <= 4, compiled.explain()
 
 
 def test_lengths_and_batches_of_one_have_code_of_their_own() -> None:
