@@ -13,7 +13,7 @@ from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
 from frontend.tensors.limits import fitting
-from frontend.tensors.sizes import SymInt
+from frontend.tensors.sizes import is_open
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -55,7 +55,7 @@ def _pairs(x: Tensor, pad: Any) -> Pairs:
         raise TypeError(
             f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
         )
-    numbers = [number if type(number) is SymInt else number.__index__() for number in pad]
+    numbers = [number if is_open(number) else number.__index__() for number in pad]
     if len(numbers) % 2:
         raise fail(ShapeError, "Padding length must be divisible by 2")
     if len(numbers) > 2 * x.ndim:
@@ -76,7 +76,7 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     pairs = [(0, 0)] * (x.ndim - len(last)) + last
     # An open number is not asked whether it is 0: that is for all of them.
     low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
-    if not any(type(number) is SymInt or number for number in (*low, *high)):
+    if not any(is_open(number) or number for number in (*low, *high)):
         return x
     number = lift(fill if x.dtype.is_float else int(fill), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
