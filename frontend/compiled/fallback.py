@@ -280,8 +280,8 @@ def check_apart(traced: Trace) -> None:
     session = traced.session
     kept = {id(_root(tensor)) for tensor, _ in session.attributes.results}
     recorded = () if session.effects is None else session.effects.recorded
-    given = [tensor for effect in recorded for tensor in effect.tensors]
-    kept |= {id(_root(x)) for x in given if all(x is not new for new in traced.new)}
+    handed = [tensor for effect in recorded for tensor in effect.tensors]
+    kept |= {id(_root(x)) for x in handed if all(x is not new for new in traced.new)}
     seen = set(session.captured) | kept
     for tensor in traced.new:
         root = id(_root(tensor))

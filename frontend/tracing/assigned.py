@@ -14,13 +14,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontend.tensors.sizes import extents_in, is_open
-from frontend.tracing.containers import size_of
 from frontend.tracing.guards.kinds import sets_plainly
 from frontend.tracing.outside.check import Same, is_plain, same
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import (
     MISSING,
     ItemSource,
+    LookupSource,
     MemberSource,
     PlaceSource,
     StateSource,
@@ -70,7 +70,9 @@ class AssignedPlaces:
         if not self._can_take(place, value):
             return False
         if not self._session.numbers.places.has(place):
-            self._session.guard(place.identity, lambda: Guard(place, Same(before)))
+            missing = LookupSource(state.__contains__, key, place.label)
+            guard = Guard(missing, Same(False)) if before is MISSING else Guard(place, Same(before))
+            self._session.guard(place.identity, lambda: guard)
         return True
 
     def _can_take(self, place: PlaceSource, value: Any) -> bool:
@@ -124,7 +126,7 @@ class AssignedPlaces:
                     yield Assigned(place, before, None)
         new = [ItemSource(names, name, repr(name)) for names, name in reached.appeared()]
         for items in reached.containers:
-            new += items.given()
+            new += items.new_places()
         for place in new:
             if _can_be_put(place.now()) or _is_made_of_plain(place.now()):
                 yield Assigned(place, MISSING, None)
@@ -151,11 +153,7 @@ class AssignedPlaces:
         places = [place for guard in guards for place, _ in guard.numbers()]
         places += [place for place, _ in self._session.numbers.places.pairs]
         before = [place.now() for place in places]
-        lists = [(each, size_of(each.holder)) for each in self._session.captured_globals.containers]
         yield
-        for items, size in lists:
-            if size_of(items.holder) != size:
-                self._session.refuse_in_region(f"changing {items.label}")
         for place, value in zip(places, before):
             now = place.now()
             if now is not value and (is_open(now) or is_open(value) or not same(now, value)):
@@ -166,8 +164,9 @@ def by_expression(assigned: Iterable[Assigned]) -> list[tuple[Any, list[PlaceSou
     """What is computed, each once, and the places that get it."""
     known: dict[Any, tuple[Any, list[PlaceSource]]] = {}
     for each in assigned:
-        computed = is_expression(each.value)
-        key = (type(each.value), text_of(each.value) if computed else id(each.value))
+        shares = is_expression(each.value) and each.before is not MISSING
+        # What is new in a dict keeps its order there.
+        key = (type(each.value), text_of(each.value)) if shares else id(each)
         known.setdefault(key, (each.value, []))[1].append(each.place)
     return [*known.values()]
 

@@ -47,6 +47,8 @@ class World:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.125, momentum=0.5)
         self.x = torch.randn(4, 3)
         self.buffer = torch.zeros(3)
+        self.first.calls = 0
+        self.steps, self.options = 0, {"rate": 1.0}
 
     def state(self) -> State:
         """All that an interrupt could lose."""
@@ -57,6 +59,7 @@ class World:
         state |= {f"value of {name}": _bytes(tensor) for name, tensor in named.items()}
         state |= {f"grad of {name}": _bytes(tensor._grad) for name, tensor in named.items()}
         state["thread"] = state_now()
+        state["counted"] = [repr(self.first.calls), repr(self.steps), repr(self.options)]
         for name, p in self.model.named_parameters():
             held = self.optimizer.state.get(p, {}).get("momentum_buffer")
             state[f"momentum of {name}"] = None if held is None else _bytes(held)
@@ -136,6 +139,32 @@ def _sized(world: World) -> Callable[[], Any]:
     return _called(world, compiled)
 
 
+def _count(world: World) -> Callable[[], Any]:
+    """Numbers outside are assigned, beside tensors that are changed."""
+
+    def step(x: Any) -> Any:
+        world.steps += 1
+        world.options["rate"] *= 0.75
+        world.first.calls += 2
+        world.buffer.add_(x[0], alpha=0.5**world.steps)
+        loss = (world.first(x) * world.options["rate"]).square().sum() / world.first.calls
+        loss.backward()
+        return loss
+
+    return _called(world, torch.compile(step))
+
+
+def _count_forward(world: World) -> Callable[[], Any]:
+    """The same where backward is called outside."""
+
+    def forward(x: Any) -> Any:
+        world.steps += 1
+        world.buffer.add_(1)
+        return (world.first(x) * world.steps).sum()
+
+    return _called(world, torch.compile(forward))
+
+
 def _trace(world: World) -> Callable[[], Any]:
     return lambda: torch.trace(world.model, world.x)
 
@@ -146,7 +175,7 @@ def _called(world: World, function: Any) -> Callable[[], Any]:
 
 PROGRAMS = {
     "train": _train, "gather": _gather, "differentiate": _differentiate, "loop": _loop,
-    "sized": _sized, "trace": _trace,
+    "sized": _sized, "trace": _trace, "count": _count, "count forward": _count_forward,
 }  # fmt: skip
 
 

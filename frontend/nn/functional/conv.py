@@ -247,7 +247,7 @@ def _transposed_size(
         )
     axes = zip(x.shape[2:], weight.shape[2:], stride, pads, more, dilation)
     size = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1 for n, k, s, p, m, d in axes)
-    if min(size) < 1 or 0 in x.shape[2:]:
+    if any(n < 1 for n in size) or 0 in x.shape[2:]:
         raise fail(
             ShapeError,
             f"Given input size per channel: ({by(x.shape[2:])}). Calculated output size per "

@@ -14,6 +14,7 @@ from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
 from frontend.tensors.limits import fitting
+from frontend.tensors.sizes import is_open
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
@@ -39,6 +40,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
         raise fail(AttributeValueError, f'Padding mode "{mode}" doesn\'t take in value argument')
+    pairs = [(int(low), int(high)) for low, high in pairs]
     count = len(pairs)
     if count not in (1, 2, 3) or input.ndim not in (count + 1, count + 2):
         raise NotImplementedError(
@@ -56,7 +58,7 @@ def _pairs(x: Tensor, pad: Any) -> Pairs:
         raise TypeError(
             f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}"
         )
-    numbers = [number.__index__() for number in pad]
+    numbers = [number if is_open(number) else number.__index__() for number in pad]
     if len(numbers) % 2:
         raise fail(ShapeError, "Padding length must be divisible by 2")
     if len(numbers) > 2 * x.ndim:
@@ -75,8 +77,9 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     """x padded (or cut) by these numbers along its last axes."""
     x = _cut(x, last)
     pairs = [(0, 0)] * (x.ndim - len(last)) + last
-    low, high = (tuple(max(pair[side], 0) for pair in pairs) for side in (0, 1))
-    if not any(low) and not any(high):
+    # An open number is not asked whether it is 0: that is for all of them.
+    low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
+    if not any(is_open(number) or number for number in (*low, *high)):
         return x
     number = lift(fill if x.dtype.is_float else int(fill), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
@@ -85,11 +88,11 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
 def _cut(x: Tensor, last: Pairs) -> Tensor:
     """x without what negative numbers cut off."""
     pairs = [(0, 0)] * (x.ndim - len(last)) + last
-    cut = [(min(low, 0), min(high, 0)) for low, high in pairs]
+    cut = [(low if low < 0 else 0, high if high < 0 else 0) for low, high in pairs]
     if not any(low or high for low, high in cut):
         return x
     size = tuple(d + low + high for d, (low, high) in zip(x.shape, cut))
-    if min(size) < 0:
+    if any(n < 0 for n in size):
         raise fail(ShapeError, f"pad: {pairs} cuts more than there is of size {sizes(x)}")
     start = tuple(-low if n else 0 for n, (low, _) in zip(size, cut))
     return movement.slice_(x, start=start, size=size, step=(1,) * x.ndim)

@@ -214,14 +214,16 @@ def _geometry(
     # A window that would start beyond the input and its leading padding is left out.
     starts = zip(counts, step, size, pads)
     counts = [n - 1 if ceil_mode and (n - 1) * s >= d + p else n for n, s, d, p in starts]
-    if min(counts) < 1:
+    if any(n < 1 for n in counts):  # no minimum: which of two open sizes is less does not count
         channels = x.shape[x.ndim - count - 1]
         raise fail(
             ShapeError,
             f"Given input size: ({by((channels, *size), 'x')}). Calculated output size: "
             f"({by((channels, *(max(n, 0) for n in counts)), 'x')}). Output size is too small",
         )
-    overhang = tuple(max((n - 1) * s - space, 0) for n, s, space in zip(counts, step, room))
+    # Without ceil_mode whole windows alone count.
+    over = [(n - 1) * s - space if ceil_mode else 0 for n, s, space in zip(counts, step, room)]
+    overhang = tuple(max(n, 0) for n in over)
     return {
         "kernel": kernel, "stride": step, "padding": pads, "dilation": spread,
         "overhang": overhang if any(overhang) else (),
@@ -333,7 +335,7 @@ def _unpool_size(
 
 
 def _unpooled(x: Tensor, indices: Tensor, size: tuple[int, ...]) -> Tensor:
-    if min(size) < 1:
+    if any(n < 1 for n in size):
         raise fail(ShapeError, f"max_unpool: the output size ({by(size)}) is too small")
     lead = x.shape[: x.ndim - len(size)]
     flat = (*lead, math.prod(x.shape[len(lead) :]))

@@ -151,11 +151,13 @@ class Items:
         keys, pairs = _keyed(holder, then)
         return [*keys, *[holder[key] if key in open_ else value for key, value in pairs]]
 
-    def given(self) -> Iterator[ItemSource]:
+    def new_places(self) -> Iterator[ItemSource]:
         """Within a trace: keys of a dict that were not there ahead of it."""
-        if type(self.holder) in DICTS:
-            for key in self.holder.keys() - set(_keyed(self.holder, self._check.then)[0]):  # type: ignore[attr-defined]
-                yield ItemSource(self.holder, key, f"item {key!r} of {self.label}")  # type: ignore[arg-type]
+        holder: Any = self.holder
+        known = set(_keyed(holder, self._check.then)[0]) if type(holder) in DICTS else set()
+        for key in holder if type(holder) in DICTS else ():
+            if key not in known:
+                yield ItemSource(holder, key, f"item {key!r} of {self.label}")
 
     def appended(self) -> list[object]:
         """Within a trace: what it was given behind what it held, if no code reads it and all of

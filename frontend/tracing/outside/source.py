@@ -282,9 +282,6 @@ class StateSource(ItemSource):
 
     __slots__ = ()
 
-    def read(self, call: Call = ()) -> object:
-        return self.holder.get(self.key, MISSING)
-
     def put(self, value: object) -> None:
         if value is MISSING:
             dict.pop(self.holder, self.key, None)

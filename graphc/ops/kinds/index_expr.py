@@ -307,7 +307,10 @@ def _without_fine_part(expr: Expr, divisor: int, finest: int = FINEST) -> Expr |
 
 
 def _quotient(dividend: Expr, divisor: Extent) -> Expr:
-    least, greatest = dividend.bounds()
+    try:
+        least, greatest = dividend.bounds()
+    except UndecidedSizeError:  # of the sign of a coefficient: no number is all of it
+        return Expr(0, frozenset(((Quotient(dividend, divisor), 1),)))
     if isinstance(least, int) and isinstance(greatest, int) and isinstance(divisor, int):
         if least // divisor == greatest // divisor:
             return Expr(least // divisor)

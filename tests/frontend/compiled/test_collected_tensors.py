@@ -110,16 +110,17 @@ def test_in_the_body_of_a_loop_it_is_refused() -> None:
     kept: list[Any] = []
 
     def body(i: Any, x: Any) -> Any:
-        kept.append(1)
-        return i + 1, x * 2
+        y = x * 2
+        kept.append(y)
+        return i + 1, y
 
     def loops(x: Any) -> Any:
         return torch.while_loop(lambda i, x: i < 3, body, (torch.tensor(0), x))[1]
 
     compiled = torch.compile(loops)
-    with pytest.warns(UserWarning, match="'kept' in the body"):
+    with pytest.warns(UserWarning, match="'kept' is given what each call would make anew"):
         assert compiled(X).tolist() == (X * 8).tolist()
-    assert kept == [1, 1, 1]
-    with pytest.raises(TraceError, match="'kept' in the body"):
+    assert len(kept) == 3
+    with pytest.raises(TraceError, match="'kept'"):
         torch.compile(loops, fullgraph=True)(X)
-    assert kept == [1, 1, 1]
+    assert len(kept) == 3

@@ -59,6 +59,19 @@ class Masked(nn.Module):
         return (y * (~over)[..., None]).sum(1) / lengths[:, None]
 
 
+class Convolved(nn.Module):
+    """A stride and a pool over the length, odd or even."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv1d(6, 8, 5, padding=2), nn.Conv1d(8, 8, 3, stride=2)
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x: Any) -> Any:
+        y = F.relu(self.second(F.relu(self.first(x.transpose(1, 2)))))
+        return F.max_pool1d(self.norm(y), 2).mean(2)
+
+
 def traces(compiled: Any) -> int:
     return sum(line.startswith("traced ") for line in compiled.explain().splitlines())
 
@@ -110,6 +123,52 @@ def test_two_programs_serve_further_networks(make: Callable[[], Any]) -> None:
 @pytest.mark.slow
 def test_a_cell_in_a_scan() -> None:
     check(Scanned, lambda step: torch.compile(step, dynamic=False))
+
+
+@pytest.mark.slow
+def test_a_stride_and_a_pool_over_the_length() -> None:
+    check(Convolved, lambda step: step)
+
+
+def test_a_pool_of_a_stride_without_gradient() -> None:
+    torch.manual_seed(0)
+    layer = nn.Conv1d(6, 8, 3, stride=2)
+
+    def pooled(x: Any) -> Any:
+        return F.max_pool1d(layer(x.transpose(1, 2)), 2)
+
+    compiled = torch.compile(pooled)
+    with torch.no_grad():
+        for batch, length in (*SHAPES, (3, 11), (2, 13), (2, 14), (4, 15), (3, 16)):
+            x = torch.randn(batch, length, 6)
+            assert np.array_equal(compiled(x).numpy(), pooled(x).numpy())
+    assert traces(compiled) == 2, compiled.explain()
+
+
+class Skipping(nn.Module):
+    """Down, up again, padded to what was skipped, which is odd for odd sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.low = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.up, self.out = nn.ConvTranspose2d(8, 8, 2, 2), nn.Conv2d(16, 3, 3, padding=1)
+
+    def forward(self, x: Any) -> Any:
+        a = F.relu(self.down(x))
+        b = self.up(F.relu(self.low(F.max_pool2d(a, 2))))
+        height, width = a.shape[2] - b.shape[2], a.shape[3] - b.shape[3]
+        return self.out(torch.cat([a, F.pad(b, (0, width, 0, height))], 1))
+
+
+def test_images_of_odd_and_even_sizes() -> None:
+    torch.manual_seed(0)
+    model = Skipping()
+    compiled = torch.compile(model)
+    with torch.no_grad():
+        for rows, height, width in ((2, 8, 8), (3, 9, 11), (2, 12, 16), (4, 7, 13), (5, 15, 10)):
+            x = torch.randn(rows, 3, height, width)
+            assert np.array_equal(compiled(x).numpy(), model(x).numpy())
+    assert traces(compiled) == 2, compiled.explain()
 
 
 def test_lengths_and_batches_of_one_have_code_of_their_own() -> None:

@@ -200,7 +200,7 @@ def test_writing_options_or_state_in_a_trace_is_an_error() -> None:
         lambda: group.__setitem__("lr", 0.5),
         lambda: group.update(lr=0.5),
         lambda: group.pop("lr"),
-        lambda: job.opt.state[p].__setitem__("count", 3),
+        lambda: job.opt.state[p].__setitem__("count", [3]),
         lambda: job.opt.load_state_dict(job.opt.state_dict()),
         lambda: job.opt.add_param_group({"params": [torch.ones(1)]}),
     ):
@@ -209,6 +209,11 @@ def test_writing_options_or_state_in_a_trace_is_an_error() -> None:
         assert caught.value.location is not None
     assert group["lr"] == 0.1
     changes(lambda: group.__setitem__("lr", group["lr"]))(X)  # nothing changes
+    counts = changes(lambda: job.opt.state[p].__setitem__("count", 3))
+    counts(X)
+    assert job.opt.state[p].pop("count") == 3
+    counts(X)  # each call assigns plain values
+    assert job.opt.state[p]["count"] == 3
 
 
 def test_options_that_users_code_reads_are_guarded() -> None:
