@@ -21,7 +21,6 @@ from frontend.nn.modules.global_hooks import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from frontend.ops import aten
 from frontend.tensors.state import swap_observer, tracing
 from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
@@ -34,6 +33,7 @@ from graphc.ops.kinds.op import Types
 from graphc.ops.kinds.region import Region
 from graphc.ops.nn.attention import attention, attention_grad
 from graphc.ops.nn.products import addmm
+from graphc.system import IMPORTING
 
 __all__ = ["FlopCounterMode", "flops_of"]
 
@@ -46,10 +46,13 @@ _NAMES = {
 
 def _operator(op: Any, operands: Types) -> Any:
     """What PyTorch counts an op under: `torch.ops.aten.mm`; text where there is no such one."""
+    with IMPORTING:
+        from frontend import ops
+
     if op.name == matmul.name:
-        return aten.mm if len(operands[0].shape) == 2 else aten.bmm
+        return ops.aten.mm if len(operands[0].shape) == 2 else ops.aten.bmm
     name = _NAMES.get(op.name, op.name)
-    return getattr(aten, name, f"aten.{name}")
+    return getattr(ops.aten, name, f"aten.{name}")
 
 
 def flops_of(op: Any, operands: Types, results: Types, attributes: dict[str, Any]) -> int:
