@@ -1,9 +1,5 @@
 """`torch.quasirandom`: not here."""
 
-from frontend.namespace.absent import absent_names
+from frontend.namespace.stubs import stubs
 
-globals().update(
-    absent_names(
-        "quasirandom", "SobolEngine", "scipy.stats.qmc.Sobol draws such points, torch.rand others"
-    )
-)
+globals().update(stubs("quasirandom"))

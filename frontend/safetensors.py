@@ -6,6 +6,7 @@ holds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,15 @@ def save_file(
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a safetensors file. Raises CheckpointError."""
+    """The tensors in the bytes of a safetensors file, in the order of their bytes. Raises
+    CheckpointError."""
     try:
         arrays = {name: array_of(stored, name) for name, stored in safetensors.deserialize(data)}
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"not a safetensors file, or damaged: {error}") from error
-    return {name: make(array, TensorType.of(array)) for name, array in arrays.items()}
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    names = sorted(arrays, key=lambda name: header[name]["data_offsets"])
+    return {name: make(arrays[name], TensorType.of(arrays[name])) for name in names}
 
 
 def load_file(filename: Any, device: Any = "cpu") -> dict[str, Tensor]:

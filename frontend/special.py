@@ -1,10 +1,8 @@
 """`frontend.special`: special functions. All but `gammainc`, `gammaincc` and polynomials whose
 degrees are a tensor have compiled forms."""
 
-from frontend.functions import special_functions as _functions
-from frontend.functions.reduce import log_softmax, logsumexp, softmax
-from frontend.functions.special import logit, sinc, xlogy
-from frontend.functions.special_functions import (
+from frontend.functions import bessel_and_gamma as _functions
+from frontend.functions.bessel_and_gamma import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -33,9 +31,11 @@ from frontend.functions.special_functions import (
     xlog1py,
     zeta,
 )
-from frontend.functions.special_functions import igamma as gammainc
-from frontend.functions.special_functions import igammac as gammaincc
-from frontend.functions.special_functions import mvlgamma as multigammaln
+from frontend.functions.bessel_and_gamma import igamma as gammainc
+from frontend.functions.bessel_and_gamma import igammac as gammaincc
+from frontend.functions.bessel_and_gamma import mvlgamma as multigammaln
+from frontend.functions.pointwise_composites import logit, sinc, xlogy
+from frontend.functions.reduce import log_softmax, logsumexp, softmax
 from frontend.functions.unary import (
     digamma,
     erf,

@@ -154,7 +154,9 @@ class OpObserver:
     def __init__(self, block: Callable[..., AbstractContextManager[Note | None]]):
         self._block = block
 
-    def __call__(self, op: Any, operands: tuple[Any, ...]) -> AbstractContextManager[Note | None]:
+    def __call__(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> AbstractContextManager[Note | None]:
         return self._block(op, operands)
 
     def run(self, executable: Any, arrays: list[Any]) -> Any:

@@ -14,10 +14,10 @@ from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import broadcast_all, tiny
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import clamp, where
+from frontend.functions.pointwise_composites import xlogy
 from frontend.functions.random import uniform
 from frontend.functions.ranges import arange
 from frontend.functions.shape import expand
-from frontend.functions.special import xlogy
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor

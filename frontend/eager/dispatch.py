@@ -316,7 +316,7 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
 
 def _observed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
     assert STATE.observer is not None
-    with STATE.observer(op, operands) as note:
+    with STATE.observer(op, operands, prepared.attributes) as note:
         results = (_computed_plainly if prepared.plain else _computed)(op, operands, prepared)
         if note is not None:
             note(results)

@@ -189,6 +189,8 @@ class Proxy:
             return tracer.create_proxy(
                 "call_method", path[len("torch.Tensor.") :], args, kwargs or {}
             )
+        if path.endswith(".einsum") and len(args) == 2 and isinstance(args[1], list | tuple):
+            args = (args[0], *args[1])  # PyTorch's calls itself with the operands one by one
         return tracer.create_proxy("call_function", orig_method, args, kwargs or {})
 
 

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from frontend.eager.uncompiled import conj
-from frontend.functions import order, order_statistics, pointwise, reduce, special, unary
+from frontend.functions import (
+    order,
+    order_statistics,
+    pointwise,
+    pointwise_composites,
+    reduce,
+    unary,
+)
 from frontend.functions.layout import broadcast_to
 from frontend.functions.linalg import vector_norm
 from frontend.functions.reduce import axes_of, dimension
@@ -228,7 +235,9 @@ def logaddexp(
 ) -> Tensor:  # fmt: skip
     """log(eˣ + eʸ), where what a mask does not keep counts as -inf."""
     x = _filled(input, input_mask, -math.inf)
-    return special.logaddexp(x, _filled(other, other_mask, -math.inf)).to(_kind(input, dtype))
+    return pointwise_composites.logaddexp(x, _filled(other, other_mask, -math.inf)).to(
+        _kind(input, dtype)
+    )
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:

@@ -2,6 +2,12 @@
 `python -m frontend.namespace.lazily`, which a test holds it to."""
 
 LAZY: dict[str, dict[str, str]] = {
+    "frontend.functions.bessel_and_gamma": {
+        "torch": "i0 igamma igammac mvlgamma",
+        "methods": "i0 igamma igammac mvlgamma",
+        "in_place": "i0_ igamma_ igammac_ mvlgamma_",
+        "in_place_functions": "i0_",
+    },
     "frontend.functions.copies": {
         "torch": (
             "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
@@ -30,6 +36,12 @@ LAZY: dict[str, dict[str, str]] = {
         "methods": "histogram",
         "in_place": "",
         "in_place_functions": "",
+    },
+    "frontend.functions.integers_and_mantissas": {
+        "torch": "frexp gcd hash_tensor lcm nextafter unravel_index",
+        "methods": "frexp gcd hash_tensor lcm nextafter",
+        "in_place": "gcd_ lcm_ nextafter_",
+        "in_place_functions": "gcd_ lcm_",
     },
     "frontend.functions.linear_algebra.factorizations": {
         "torch": "cholesky_inverse cholesky_solve geqrf lu_unpack orgqr ormqr",
@@ -67,13 +79,7 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
-    "frontend.functions.number_functions": {
-        "torch": "frexp gcd hash_tensor lcm nextafter unravel_index",
-        "methods": "frexp gcd hash_tensor lcm nextafter",
-        "in_place": "gcd_ lcm_ nextafter_",
-        "in_place_functions": "gcd_ lcm_",
-    },
-    "frontend.functions.questions": {
+    "frontend.functions.rare": {
         "torch": (
             "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
             "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static "
@@ -85,12 +91,6 @@ LAZY: dict[str, dict[str, str]] = {
         ),
         "in_place": "renorm_",
         "in_place_functions": "",
-    },
-    "frontend.functions.special_functions": {
-        "torch": "i0 igamma igammac mvlgamma",
-        "methods": "i0 igamma igammac mvlgamma",
-        "in_place": "i0_ igamma_ igammac_ mvlgamma_",
-        "in_place_functions": "i0_",
     },
     "frontend.functions.windows": {
         "torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window",

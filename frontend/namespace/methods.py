@@ -35,6 +35,7 @@ from frontend.functions import (
     order,
     order_statistics,
     pointwise,
+    pointwise_composites,
     random,
     ranges,
     rearrange,
@@ -44,15 +45,14 @@ from frontend.functions import (
     scatter,
     select,
     shape,
-    special,
     statistics,
     tensor_types,
-    top_level,
+    torch_in_place,
     unary,
 )
 from frontend.functions.declarations import DECLARED, Spellings, names_of
 from frontend.namespace.lazy_names import LAZY
-from frontend.nn.functional import top_level_layers, top_level_spatial
+from frontend.nn.functional import torch_layers, torch_spatial
 from frontend.overrides import protocol
 from frontend.tensors.tensor import Tensor
 from graphc.system import IMPORTING
@@ -130,13 +130,13 @@ def _attach(names: Spellings) -> None:
 
 
 def in_place_functions() -> dict[str, Any]:
-    """The in-place functions that `torch` has because they are declared so, made in `top_level`."""
+    """The in-place functions that `torch` has because they are declared so, in `torch_in_place`."""
     declared = [each for module in DECLARED for each in names_of(module)]
     names = [name for each in declared for name in each.in_place_functions()]
     for kinds in LAZY.values():
         names += kinds["in_place_functions"].split()
-    functions = {name: top_level.calling(name) for name in names}
-    vars(top_level).update(functions)
+    functions = {name: torch_in_place.calling(name) for name in names}
+    vars(torch_in_place).update(functions)
     return functions
 
 

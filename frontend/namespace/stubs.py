@@ -331,6 +331,9 @@ TABLE: dict[str, tuple[Stub, ...]] = {
             "pad sequences to one length (torch.nn.utils.rnn.pad_sequence) and mask them",
         ),
     ),
+    "quasirandom": (
+        raises("SobolEngine", "scipy.stats.qmc.Sobol draws such points, torch.rand others"),
+    ),
     "utils._python_dispatch": (
         raises(
             "TorchDispatchMode",

@@ -91,7 +91,9 @@ class Buffer(metaclass=_BufferMeta):
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+    if name in (
+        "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy",
+    ):  # fmt: skip
         # Few programs ask, and it needs this module.
         return getattr(import_module("frontend.nn.uninitialized"), name)
     raise AttributeError(f"module 'frontend.nn.parameter' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from frontend.tensors.dtypes import as_dtype, on_cpu
 from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 
-__all__ = ["UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = ["UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 
 _USED = (
     "Attempted to use an uninitialized parameter. This error happens when you are using a "
@@ -26,7 +26,7 @@ _ASKED = (
 )
 
 
-class _Uninitialized(Tensor):
+class UninitializedTensorMixin(Tensor):
     """A tensor with a dtype and without a type: whatever asks for that, raises."""
 
     cls_to_become: type = Tensor
@@ -75,7 +75,7 @@ class _Uninitialized(Tensor):
     @data.setter
     def data(self, new: Any) -> None:
         """Takes the dtype of another uninitialized tensor, or what another one holds."""
-        if isinstance(new, _Uninitialized):
+        if isinstance(new, UninitializedTensorMixin):
             self._dtype = new._dtype
             return
         self._become()
@@ -150,17 +150,17 @@ class _Uninitialized(Tensor):
         return type(self), (self._requires_grad, None, self._dtype)
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A Parameter without a shape. `materialize(shape)` makes it one; operations on it raise
     ValueError."""
 
     cls_to_become = Parameter
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
-        _Uninitialized.__init__(self, requires_grad, device, dtype)
+        UninitializedTensorMixin.__init__(self, requires_grad, device, dtype)
 
 
-class UninitializedBuffer(_Uninitialized):
+class UninitializedBuffer(UninitializedTensorMixin):
     """A buffer without a shape."""
 
     persistent = True
@@ -176,4 +176,4 @@ class UninitializedBuffer(_Uninitialized):
 
 def is_lazy(param: Any) -> bool:
     """Whether a parameter or buffer has no shape yet."""
-    return isinstance(param, _Uninitialized)
+    return isinstance(param, UninitializedTensorMixin)

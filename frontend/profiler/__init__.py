@@ -213,7 +213,9 @@ class EventRecorder:
         self.run = LaunchRecorder(note).run
 
     @contextmanager
-    def __call__(self, op: Any, operands: tuple[Any, ...]) -> Iterator[None]:
+    def __call__(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> Iterator[None]:
         shapes = tuple(tuple(x.tensor_type.shape) for x in operands) if self.shapes else ()
         place = str(user_location()) if self.places else ""
         start = time.perf_counter_ns()
@@ -237,7 +239,7 @@ class record_function:
     def __enter__(self) -> record_function:
         # In a trace nothing runs yet.
         observer = None if STATE.mode is not None else STATE.observer
-        block = None if observer is None else observer(self.name, ())
+        block = None if observer is None else observer(self.name, (), {})
         if block is not None:
             block.__enter__()
         self._open.append(block)

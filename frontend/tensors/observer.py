@@ -13,7 +13,9 @@ class Observer(Protocol):
     """Asked for each op of a thread whose `STATE.observer` it is (`swap_observer`). Ops that others
     are defined by are asked for by themselves, inside of the other's block."""
 
-    def __call__(self, op: Any, operands: tuple[Any, ...]) -> AbstractContextManager[Note | None]:
+    def __call__(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> AbstractContextManager[Note | None]:
         """The block that an op runs in, or a region that has a name (a str in place of the op).
         What it is entered as, unless None, is called with the results of an op."""
         ...

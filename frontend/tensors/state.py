@@ -81,6 +81,7 @@ Caches, which change no result:
 - `tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
 - `tracing.assertions._asserted`: of tests of assertions
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
+- `tracing.assertions._asserted`: the same
 - `overrides.protocol.takes_over`: of types
 - `overrides.interception._template`: of code that asks
 - `fx.node.qualified_name`: of functions

@@ -19,7 +19,7 @@ from frontend.distributions.utils import euler_constant
 from frontend.distributions.wide_tails import Laplace
 from frontend.functions.logic import logical_or
 from frontend.functions.pointwise import where
-from frontend.functions.special import xlogy
+from frontend.functions.pointwise_composites import xlogy
 from frontend.tensors.tensor import Tensor
 
 

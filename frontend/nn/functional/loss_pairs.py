@@ -8,7 +8,7 @@ from typing import Any
 
 from frontend.eager.dispatch import CONTEXT, filled
 from frontend.eager.promotion import aligned, casted, expanded, result_type
-from frontend.functions import pointwise, special
+from frontend.functions import pointwise, pointwise_composites
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name
 from frontend.nn.functional.activation import logsigmoid
@@ -188,7 +188,7 @@ def kl_div(
     if log_target:
         lost = pointwise.exp(target) * (target - input)
     else:
-        lost = special.xlogy(target, target) - target * input
+        lost = pointwise_composites.xlogy(target, target) - target * input
     loss = reduced(lost, name)
     return loss / input.shape[0] if reduction == "batchmean" and input.ndim else loss
 

@@ -49,7 +49,9 @@ def unrolled(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
 class Nobody:
     """An observer that notes nothing: while it is there, nothing takes a short cut."""
 
-    def __call__(self, op: Any, operands: tuple[Any, ...]) -> nullcontext[Note | None]:
+    def __call__(
+        self, op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> nullcontext[Note | None]:
         return nullcontext()
 
     def run(self, executable: Any, arrays: list[Any]) -> Any:

@@ -335,3 +335,14 @@ def test_an_interpreter_names_the_node_of_an_error() -> None:
     with pytest.raises(RuntimeError) as raised:
         fx.Interpreter(graph_module).run(X, X)
     assert any("%matmul" in note for note in raised.value.__notes__)
+
+
+def test_einsum_is_recorded_with_its_operands_one_by_one() -> None:
+    def product(a: Any, b: Any) -> Any:
+        return torch.einsum("ij,jk->ik", (a, b))
+
+    module = fx.symbolic_trace(product)
+    call = next(node for node in module.graph.nodes if node.op == "call_function")
+    assert [str(arg) for arg in call.args] == ["ij,jk->ik", "a", "b"]
+    x, y = torch.ones(2, 3), torch.ones(3, 4)
+    assert module(x, y).tolist() == (x @ y).tolist()

@@ -102,3 +102,12 @@ def test_the_first_call_is_eager() -> None:
     assert type(lazy) is nn.Linear
     with pytest.raises(RuntimeError, match=r"Expected 2D .* or 3D"):
         nn.LazyConv1d(2, 1)(torch.ones(3))
+
+
+def test_what_has_no_shape_yet_is_of_one_class() -> None:
+    from frontend.nn.parameter import UninitializedTensorMixin
+
+    layer = nn.LazyLinear(3)
+    assert isinstance(layer.weight, UninitializedTensorMixin)
+    layer(torch.ones(2, 5))
+    assert not isinstance(layer.weight, UninitializedTensorMixin)

@@ -115,3 +115,13 @@ def test_threads_read_one_file(tmp_path: Path) -> None:
         for _ in range(5):
             read = list(pool.map(file.get_tensor, [f"x{i}" for i in range(40)]))
             assert all(x.shape == (300 + i,) and (x == i).all() for i, x in enumerate(read))
+
+
+def test_tensors_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """Other orders for each process would give a model's parameters other places."""
+    tensors = {f"z{i}": torch.full((i,), float(i)) for i in range(1, 12)}
+    tensors |= {"last": torch.ones(2, dtype=torch.int8), "first": torch.ones(1).double()}
+    files.save_file(tensors, tmp_path / "x.safetensors")
+    with files.safe_open(tmp_path / "x.safetensors") as file:
+        order = file.offset_keys()
+    assert [*files.load_file(tmp_path / "x.safetensors")] == order != sorted(order)
