@@ -226,6 +226,12 @@ from frontend.functions.pointwise import clamp_min as clamp_min
 from frontend.functions.pointwise import clamp_max as clamp_max
 from frontend.functions.pointwise import where as where
 from frontend.functions.pointwise import clone as clone
+from frontend.functions.quantization import int_mm as _int_mm
+from frontend.functions.quantization import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+from frontend.functions.quantization import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from frontend.functions.quantization import quantize_per_tensor as quantize_per_tensor
+from frontend.functions.quantization import quantize_per_channel as quantize_per_channel
+from frontend.functions.quantization import dequantize as dequantize
 from frontend.functions.questions import is_nonzero as is_nonzero
 from frontend.functions.questions import is_same_size as is_same_size
 from frontend.functions.questions import is_signed as is_signed
