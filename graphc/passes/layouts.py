@@ -183,7 +183,7 @@ def _repacked_several(
     tiled, attributes = value, {"vectors": tile[0], "lanes": tile[1]}
     for name in packs:
         op: Composite = lookup(name)
-        types, given = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})
-        (tiled,) = inlined(op.definition(types, given), draft, (tiled,))
+        types, own = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})
+        (tiled,) = inlined(op.definition(types, own), draft, (tiled,))
     (read,) = draft.add(draft.make(unpack, tiled, depth=depth, size=size))
     return read

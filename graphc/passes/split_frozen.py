@@ -108,13 +108,13 @@ def _cast_where_read(graph: Graph, known: set[int]) -> set[int]:
             continue
         chain, reader, value = set[int](), identity, node.operands[1]
         while value.node in known and set(users[value]) == {reader} and value not in graph.outputs:
-            made = graph.nodes[value.node]
-            if made.op not in (*_LEFT, "cast", "transpose"):
+            source = graph.nodes[value.node]
+            if source.op not in (*_LEFT, "cast", "transpose"):
                 break
             chain.add(value.node)
-            if made.op == "cast":
-                if is_widening(made, graph.type_of(made.operands[0])):
+            if source.op == "cast":
+                if is_widening(source, graph.type_of(source.operands[0])):
                     left |= chain
                 break
-            reader, (value,) = value.node, made.operands
+            reader, (value,) = value.node, source.operands
     return left
