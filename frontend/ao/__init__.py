@@ -1,4 +1,4 @@
-"""`torch.ao`: quantization, which is not here (`torch.ao.quantization` raises when used)."""
+"""`torch.ao`: quantization."""
 
 from frontend.ao import quantization
 

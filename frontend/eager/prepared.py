@@ -110,7 +110,7 @@ def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] |
     """The operand types `op` computes with, where some are storage types it does not take."""
     if op is cast or isinstance(op, Movement | Gather | Region | Uncompiled):
         return None
-    if isinstance(op, Contract) and op.pairs:  # f16 and bf16 as they are
+    if isinstance(op, Contract) and op.widens:  # f16, bf16 and bytes as they are
         return None
     if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
         return None

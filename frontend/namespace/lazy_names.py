@@ -79,6 +79,15 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.quantization": {
+        "torch": (
+            "_int_mm dequantize fake_quantize_per_channel_affine "
+            "fake_quantize_per_tensor_affine quantize_per_channel quantize_per_tensor"
+        ),
+        "methods": "",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.rare": {
         "torch": (
             "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "

@@ -151,7 +151,7 @@ TABLE: dict[str, tuple[Stub, ...]] = {
         raises(
             "FakeQuantize FakeQuantizeBase MinMaxObserver MovingAverageMinMaxObserver "
             "ObserverBase QuantWrapper",
-            "there is no quantization; compute in floats",
+            "there are quantize_ and quantize_dynamic; else compute in floats",
         ),
     ),
     "autograd.forward_ad": (

@@ -246,6 +246,12 @@ from frontend.functions.pointwise_composites import rad2deg as rad2deg
 from frontend.functions.pointwise_composites import nan_to_num as nan_to_num
 from frontend.functions.pointwise_composites import isposinf as isposinf
 from frontend.functions.pointwise_composites import isneginf as isneginf
+from frontend.functions.quantization import int_mm as _int_mm
+from frontend.functions.quantization import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+from frontend.functions.quantization import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from frontend.functions.quantization import quantize_per_tensor as quantize_per_tensor
+from frontend.functions.quantization import quantize_per_channel as quantize_per_channel
+from frontend.functions.quantization import dequantize as dequantize
 from frontend.functions.random import manual_seed as manual_seed
 from frontend.functions.random import seed as seed
 from frontend.functions.random import initial_seed as initial_seed

@@ -22,11 +22,11 @@ from graphc.ir.copying import inlined, replayed
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
-from graphc.ir.types import Shape, TensorType
+from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.ops.layouts.packing import COLUMNS, ROWS
-from graphc.passes.split_frozen import depending_on
+from graphc.passes.split_frozen import depending_on, is_widening
 
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
 """For a matrix product or convolution, the types of its operands, and the position of one: the
@@ -93,11 +93,14 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
         types = tuple(draft.type(value) for value in operands)
         packed_operands = list(operands)
         for position, axis in AXES.get(node.op, {}).items():
-            source = node.operands[position].node
-            # One row reads a matrix that lies along its columns as fast where it lies.
-            in_order = graph.nodes[source].op == INPUT and types[0].shape[-2] == 1
-            in_order = in_order and node.op == "matmul"
-            tile = preferred(node, types, position) if source in known and not in_order else None
+            if node.operands[position].node not in known:
+                continue
+            stored, in_order = operands[position], False
+            if node.op == "matmul" and types[0].shape[-2] == 1:
+                # One row reads a matrix that lies along its columns as fast where it lies.
+                stored = _narrow(draft, stored)
+                in_order = draft.node(stored).op == INPUT
+            tile = None if in_order else preferred(node, types, position)
             if tile is None:
                 continue
             shape = types[position].shape
@@ -105,10 +108,10 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
             matrix = (shape[0], math.prod(shape[1:])) if node.op == "conv" else shape
             key = (operands[position], matrix, axis, tile, by_several)
             if key not in packed_values:
-                packed_values[key] = (
-                    _repacked_several(draft, operands[position], tile, *by_several)
-                    if by_several else _repacked(draft, operands[position], matrix, axis, tile)
-                )  # fmt: skip
+                packed_values[key] = _widened(draft, types[position].dtype, (
+                    _repacked_several(draft, stored, tile, *by_several)
+                    if by_several else _repacked(draft, stored, matrix, axis, tile)
+                ))  # fmt: skip
             packed_operands[position] = packed_values[key]
         return draft.add(moved(node, tuple(packed_operands)))
 
@@ -135,6 +138,28 @@ def described(graph: Graph) -> list[str]:
     return lines
 
 
+def _narrow(draft: Draft, value: Value) -> Value:
+    """What is stored of a matrix that one row reads: of one that is cast to a wider type what is
+    cast, in the same order; it is cast again where it is read."""
+    moves, source = [], value
+    while draft.node(source).op in ("reshape", "transpose"):
+        moves.append(draft.node(source))
+        (source,) = moves[-1].operands
+    cast = draft.made_by(source, "cast")
+    if cast is None or not is_widening(cast, draft.type(cast.operands[0])):
+        return value
+    (narrow,) = cast.operands
+    for move in reversed(moves):
+        (narrow,) = draft.add(draft.make(move.op, narrow, **parameters(move)))
+    return narrow
+
+
+def _widened(draft: Draft, dtype: DType, value: Value) -> Value:
+    if draft.type(value).dtype is dtype:
+        return value
+    return draft.add(draft.make("cast", value, dtype=dtype))[0]
+
+
 def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[int, int]) -> Value:
     """The same tensor through `pack` and `unpack`, which see it as a matrix of this shape."""
     pack: Composite = lookup("pack")
@@ -158,7 +183,7 @@ def _repacked_several(
     tiled, attributes = value, {"vectors": tile[0], "lanes": tile[1]}
     for name in packs:
         op: Composite = lookup(name)
-        types, given = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})
-        (tiled,) = inlined(op.definition(types, given), draft, (tiled,))
+        types, own = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})
+        (tiled,) = inlined(op.definition(types, own), draft, (tiled,))
     (read,) = draft.add(draft.make(unpack, tiled, depth=depth, size=size))
     return read

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.ir.copying import extract
+from graphc.ir.dims import always_le
 from graphc.ir.graph_queries import determined_by, reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
+from graphc.ir.types import TensorType
 from graphc.ops.kinds.region import WhileLoop
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
@@ -76,8 +78,11 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
     """The values of these nodes that the others or the outputs read, but for inputs. Behind an
     index map that costs nothing, what it reads."""
 
+    widened = _cast_where_read(graph, known)
+
     def is_left(value: Value) -> bool:
-        return value.node in known and graph.nodes[value.node].op in _LEFT
+        left = value.node in widened or graph.nodes[value.node].op in _LEFT
+        return left and value.node in known
 
     read = [v for i, node in enumerate(graph.nodes) if i not in known for v in node.operands]
     behind = reachable(
@@ -87,3 +92,29 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
         v for v in behind
         if v.node in known and graph.nodes[v.node].op != INPUT and not is_left(v)
     )  # fmt: skip
+
+
+def is_widening(cast: Node, operand: TensorType) -> bool:
+    """Whether a cast makes more bytes of an element."""
+    return cast.types[0].dtype.itemsize > operand.dtype.itemsize
+
+
+def _cast_where_read(graph: Graph, known: set[int]) -> set[int]:
+    """The casts of narrow matrices that nothing but a product of one row reads, and the index maps
+    between: it waits for memory, of which the narrow matrix is less (see read_once.py)."""
+    users, left = graph.users(), set[int]()
+    for identity, node in enumerate(graph.nodes):
+        if node.op != "matmul" or not always_le(graph.type_of(node.operands[0]).shape[-2], 1):
+            continue
+        chain, reader, value = set[int](), identity, node.operands[1]
+        while value.node in known and set(users[value]) == {reader} and value not in graph.outputs:
+            source = graph.nodes[value.node]
+            if source.op not in (*_LEFT, "cast", "transpose"):
+                break
+            chain.add(value.node)
+            if source.op == "cast":
+                if is_widening(source, graph.type_of(source.operands[0])):
+                    left |= chain
+                break
+            reader, (value,) = value.node, source.operands
+    return left

@@ -78,6 +78,10 @@ class SampleDrawer:
     def integers(self, high: int, *shape: int, low: int = 0) -> Array:
         return np.asarray(self.random.integers(low, high, shape))
 
+    def bytes(self, *shape: int) -> Array:
+        """Elements of i8."""
+        return self.integers(128, *shape, low=-128).astype(np.int8)
+
     def bools(self, *shape: int) -> Array:
         return np.asarray(self.random.integers(0, 2, shape).astype(bool))
 

@@ -58,10 +58,10 @@ def _unpack_view(x: np.ndarray[Any, Any], *, depth: int, size: int) -> np.ndarra
 unpack_quads: Movement = Movement(
     "unpack_quads", _unpack_shape, _unpack_cases, _unpack_view, vjp=None,
     samples=lambda m: [
-        m(m.integers(128, 2, 3, 2, 16, low=-128), depth=8, size=16),
-        m(m.integers(128, 2, 3, 2, 16, low=-128), depth=5, size=13),
-        m(m.integers(128, 1, 2, 1, 4, low=-128), depth=1, size=1),
-        m(m.integers(128, 3, 5, 3, 32, low=-128), depth=15, size=65),
+        m(m.bytes(2, 3, 2, 16), depth=8, size=16),
+        m(m.bytes(2, 3, 2, 16), depth=5, size=13),
+        m(m.bytes(1, 2, 1, 4), depth=1, size=1),
+        m(m.bytes(3, 5, 3, 32), depth=15, size=65),
     ],
 )  # fmt: skip
 
@@ -97,7 +97,7 @@ def _bytes(x: Any) -> Any:
 pack_quads: Composite = Composite(
     "pack_quads", _pack_quads, differentiable=False,
     samples=lambda m: [
-        m(m.integers(128, 8, 16, low=-128), vectors=2, lanes=4), m(m.integers(128, 1, 1, low=-128)),
-        m(m.integers(128, 7, 70, low=-128), vectors=3, lanes=8),
+        m(m.bytes(8, 16), vectors=2, lanes=4), m(m.bytes(1, 1)),
+        m(m.bytes(7, 70), vectors=3, lanes=8),
     ],
 )  # fmt: skip

@@ -1,0 +1,94 @@
+"""Models with quantized layers: `quantize_` as torchao has it, and `quantize_dynamic`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from frontend.ao.quantization.linear import (
+    DynamicQuantizedLinear,
+    Int8ActivationLinear,
+    Int8WeightLinear,
+)
+from frontend.nn.modules.linear import Linear
+from frontend.nn.modules.module import Module
+from frontend.nn.modules.rnn import RNNBase
+from frontend.nn.modules.rnn_cells import RNNCellBase
+from frontend.tensors.absent_dtypes import qint8
+
+Filter = Callable[[Any, str], bool]
+
+
+@dataclass(frozen=True)
+class Int8WeightOnlyConfig:
+    """Weights of int8, symmetric, with a scale for each output; products in floats."""
+
+
+@dataclass(frozen=True)
+class Int8DynamicActivationInt8WeightConfig:
+    """The same weights, and inputs of int8, symmetric, with a scale for each row; products of
+    integers."""
+
+
+_KINDS: dict[type, type[Int8WeightLinear]] = {
+    Int8WeightOnlyConfig: Int8WeightLinear,
+    Int8DynamicActivationInt8WeightConfig: Int8ActivationLinear,
+}
+
+
+def quantize_(model: Any, config: Any, filter_fn: Filter | None = None, device: Any = None) -> None:
+    """Quantize the Linear layers of a model in place, as `config` says.
+
+    `filter_fn(module, name)`: which ones; all without it. Raises NotImplementedError for other
+    configurations.
+    """
+    kind = _KINDS.get(type(config))
+    if kind is None:
+        known = ", ".join(each.__name__ for each in _KINDS)
+        raise NotImplementedError(f"quantize_ by {type(config).__name__}: there are {known}")
+    chosen = filter_fn or (lambda module, name: type(module) is Linear)
+    layers = [module for name, module in model.named_modules() if chosen(module, name)]
+    for layer in layers:
+        if type(layer) is not Linear:
+            raise NotImplementedError(f"quantize_ of {type(layer).__name__}: only of Linear")
+    if device is not None:
+        model.to(device)
+    for layer in layers:
+        Int8WeightLinear.convert(layer, kind)
+
+
+def quantize_dynamic(
+    model: Any, qconfig_spec: Collection[Any] | None = None, dtype: Any = qint8,
+    mapping: Any = None, inplace: bool = False,
+) -> Any:  # fmt: skip
+    """The model with its Linear layers as layers of int8 weights, whose inputs are quantized as
+    they come. As in PyTorch a Linear that is the model itself stays as it is.
+
+    `qconfig_spec`: the classes, or names, of the layers; without it Linear and recurrent layers.
+    Raises NotImplementedError where recurrent layers, another `dtype` or a `mapping` would take
+    part.
+    """
+    if dtype is not qint8 or mapping is not None or isinstance(qconfig_spec, dict):
+        raise NotImplementedError(
+            "quantize_dynamic: takes a set of classes or names, and the dtype torch.qint8"
+        )
+    wanted = {Linear, RNNBase, RNNCellBase} if qconfig_spec is None else set(qconfig_spec)
+    classes = tuple(each for each in wanted if isinstance(each, type))
+    chosen = [
+        (name, module) for name, module in model.named_modules()
+        if name and (name in wanted or isinstance(module, classes))
+    ]  # fmt: skip
+    for name, module in chosen:
+        if type(module) is not Linear:
+            raise NotImplementedError(
+                f"quantize_dynamic of {name}, a {type(module).__name__}: there is only Linear; "
+                "give {nn.Linear} as qconfig_spec"
+            )
+    model = model if inplace else copy.deepcopy(model)
+    for name, _ in chosen:
+        parent, _, own = name.rpartition(".")
+        holder: Module = model.get_submodule(parent)
+        setattr(holder, own, DynamicQuantizedLinear(getattr(holder, own)))
+    return model
