@@ -80,6 +80,6 @@ def _deform_conv2d_backward(
     """The gradients of the five tensors of `deform_conv2d`, of its mask zeros without `use_mask`;
     `rest` as there."""
     with enable_grad():
-        taken = [x.detach().requires_grad_() for x in (input, weight, offset, mask, bias)]
+        taken: Any = [x.detach().requires_grad_() for x in (input, weight, offset, mask, bias)]
         result = deform_conv2d(*taken, *rest)
         return tuple(gradients.grad(result, taken, grad, materialize_grads=True))

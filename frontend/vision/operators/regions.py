@@ -18,7 +18,7 @@ from frontend.functions.ranges import arange
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from frontend.vision.operators.taps import (
-    Taps,
+    AxisTaps,
     away_from_zero,
     linear_taps,
     pairs,
@@ -106,11 +106,11 @@ def roi_pool(
     (best,) = CONTEXT.apply(greatest_row, (table.detach(), index, counts), {})
     place, counted = index.gather(-1, best), counts.gather(-1, best)
     values = table.gather(0, place.reshape(-1, table.shape[1])).reshape(place.shape)
-    found = counted & (values.detach() > LEAST)
+    is_maximum = counted & (values.detach() > LEAST)
     # What holds nothing but NaN or the lowest number is no maximum of torchvision's.
     otherwise = where(counts.any(-1, keepdim=True), LEAST, 0.0).to(values.dtype)
-    argmax = where(found, place % (height * width), -1).to(DType.i32)
-    return _images(where(found, values, otherwise)), _images(argmax)
+    argmax = where(is_maximum, place % (height * width), -1).to(DType.i32)
+    return _images(where(is_maximum, values, otherwise)), _images(argmax)
 
 
 def ps_roi_pool(
@@ -127,7 +127,7 @@ def ps_roi_pool(
     columns = _edges(x1, (x2 - x1).clamp(min=1), pooled_width, width, width - 1)
     (y, counts_y), (x, counts_x) = window_taps(*rows, height), window_taps(*columns, width)
     index, weights = _crossed(
-        Taps(y, counts_y.to(input.dtype)), Taps(x, counts_x.to(input.dtype)), width
+        AxisTaps(y, counts_y.to(input.dtype)), AxisTaps(x, counts_x.to(input.dtype)), width
     )
     sums = _of_own_channels(input, rois, index, weights, bins)
     area = weights.sum(-1, keepdim=True).clamp(min=1)
@@ -153,7 +153,9 @@ def _bins(input: Tensor, height: int, width: int) -> tuple[int, int]:
     return height, width
 
 
-def _samples(start: Tensor, size: Tensor, bins: int, ratio: int, extent: Any) -> tuple[Taps, Any]:
+def _samples(
+    start: Tensor, size: Tensor, bins: int, ratio: int, extent: Any
+) -> tuple[AxisTaps, Any]:
     """The taps of regions [K] from `start` on an axis, and how many samples a bin has: a number, or
     i64 [K], of a region turned round less than 0."""
     width = size / bins
@@ -184,7 +186,7 @@ def _edges(
     return first, end
 
 
-def _crossed(rows: Taps, columns: Taps, width: Any) -> tuple[Tensor, Tensor]:
+def _crossed(rows: AxisTaps, columns: AxisTaps, width: Any) -> tuple[Tensor, Tensor]:
     """The taps of both axes together: positions in an image, and weights, [K, P, Q, T · U]."""
     y, x = pairs(rows.places, columns.places)
     by_rows, by_columns = pairs(rows.weights, columns.weights)

@@ -16,7 +16,7 @@ from frontend.tensors.state import tracing
 from frontend.tensors.tensor import Tensor
 
 
-class Taps(NamedTuple):
+class AxisTaps(NamedTuple):
     """Along one axis, for each of K regions and B bins in it: the places that are read, i64
     [K, B, T], which of them count, and with what weights (None: with 1 where they count)."""
 
@@ -24,7 +24,7 @@ class Taps(NamedTuple):
     weights: Tensor
 
 
-def linear_taps(samples: Tensor, counts: Tensor | None, extent: Any) -> Taps:
+def linear_taps(samples: Tensor, counts: Tensor | None, extent: Any) -> AxisTaps:
     """Two taps for each of the `samples` [K, B, S], places in pixels, by linear interpolation:
     places up to one pixel outside are those of the border, farther ones read nothing. Nor do those
     that do not count."""
@@ -38,7 +38,7 @@ def linear_taps(samples: Tensor, counts: Tensor | None, extent: Any) -> Taps:
     held = inside.to(samples.dtype)
     places = stack([first, (first + 1).clamp(max=extent - 1)], -1)
     weights = stack([(1 - part) * held, part * held], -1)
-    return Taps(places.flatten(2), weights.flatten(2))
+    return AxisTaps(places.flatten(2), weights.flatten(2))
 
 
 def window_taps(start: Tensor, end: Tensor, extent: Any) -> tuple[Tensor, Tensor]:
