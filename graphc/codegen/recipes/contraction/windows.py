@@ -72,7 +72,7 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     if kinds.count("along") != 1 or None in kinds:
         return None
     places = tuple(axis for axis, kind in enumerate(kinds) if kind == "place")
-    shape = view.body.type_of(view.node.operands[case.operand]).shape
+    shape = view.types[case.operand].shape
     positions = view.n[1:] if by_column else view.n
     size = tuple(shape[axis] for axis in places)
     return Windows(
