@@ -143,5 +143,5 @@ class LeastOf:
         filled = place.filled[self.source]
         if isinstance(filled, PackedBroadcast):
             return filled.filled.panel.memory
-        halo, _ = filled
-        return halo.halo.memory
+        memory: Buffer = filled[0].halo.memory
+        return memory

@@ -16,6 +16,7 @@ from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.recipes.contraction.paired_windows import PairedWindowsPlan
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.recipe import plan_kernel
+from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
 from graphc.ops.paired_convolution import (
@@ -334,3 +335,18 @@ def test_the_instruction_is_used_where_it_pays() -> None:
         assert "paired windows" not in notes["x86-64-v4"]
     product = body("conv", ((8, 64, 28, 28), (64, 64, 1, 1), (1, 1), (0, 0), (1, 1), 1))
     assert "paired: tile" in lower(KernelSpec("contract", product), EXTENDED).note
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_taps_have_both_of_a_pair(kind: str) -> None:
+    """Small planes, with vectors along images: groups and strides too."""
+    for case in (
+        ((9, 8, 4, 4), (6, 8, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+        ((8, 16, 4, 6), (4, 8, 3, 3), (2, 1), (1, 1), (1, 1), 2),
+    ):
+        graph = body(kind, case)
+        left, right = drawn(graph)
+        (plan,) = TapListConvPlan.candidates(next(problems(graph, 8)), named("x86-64-v3"))
+        result = np.empty(graph.output_types[0].shape, np.float32)
+        run(plan_kernel("listed", plan, 8), [left, right, result])
+        assert same(result, defined(kind, case, left, right))
