@@ -30,10 +30,15 @@ from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
 from graphc.ir.types import DType, TensorType
 from graphc.ops.composite import stack
-from graphc.ops.contract import matmul, paired_matmul
+from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul, paired_matmul
 from graphc.ops.elementwise import cast
 from graphc.ops.movement import broadcast, concat, pad, reshape, slice_, transpose
 from graphc.ops.nn.products import addmm, addmm_of_halves
+from graphc.ops.paired_convolution import (
+    conv_of_halves,
+    input_grad_of_halves,
+    weight_grad_of_halves,
+)
 from graphc.ops.strided import diagonal_embed
 
 
@@ -104,7 +109,7 @@ class TensorContext:
         dtypes = {x.tensor_type.dtype for x in operands}
         results: tuple[Any, ...]
         if of_halves is not None and len(dtypes) == 1 and dtypes <= HALVES:
-            results = (of_halves(*operands),)
+            results = (of_halves(*operands, **prepared.attributes),)
         else:
             wide = [
                 x if x.tensor_type is type else self.apply(cast, (x,), {"dtype": type.dtype})[0]
@@ -126,7 +131,10 @@ class TensorContext:
 
 
 HALVES = {DType.f16, DType.bf16}
-OF_HALVES: dict[Any, Callable[..., Any]] = {matmul: paired_matmul, addmm: addmm_of_halves}
+OF_HALVES: dict[Any, Callable[..., Any]] = {
+    matmul: paired_matmul, addmm: addmm_of_halves, conv: conv_of_halves,
+    conv_input_grad: input_grad_of_halves, conv_weight_grad: weight_grad_of_halves,
+}  # fmt: skip
 """What products of f16 or bf16 are, before they are rounded."""
 
 CONTEXT = TensorContext()

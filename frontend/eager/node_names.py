@@ -21,7 +21,8 @@ _PLAIN = {
     "mod": "Remainder", "ndtri": "SpecialNdtri", "norm": "LinalgVectorNorm",
     "pad": "ConstantPadNd", "prelu": "PreluKernel", "scatter_set": "Scatter", "slide": "Unfold",
     "take": "Index", "transpose": "Permute", "adaptive_max_pool": "AdaptiveMaxPool2D",
-    "max_pool": "MaxPool2DWithIndices",
+    "max_pool": "MaxPool2DWithIndices", "paired_conv": "Convolution",
+    "paired_conv_input_grad": "Convolution",
 }  # fmt: skip
 
 

@@ -25,6 +25,11 @@ from graphc.ops.kinds.op import Op, Types
 from graphc.ops.kinds.region import Region
 from graphc.ops.nn.attention import attention, attention_grad
 from graphc.ops.nn.products import addmm
+from graphc.ops.paired_convolution import (
+    paired_conv,
+    paired_conv_input_grad,
+    paired_conv_weight_grad,
+)
 
 Slots = tuple[str | int, ...]
 Place = tuple[int, int]
@@ -35,12 +40,16 @@ SHAPED: dict[Op, str] = {iota: "shape", random_uniform: "shape"}
 
 BATCHED: dict[Op, tuple[int, ...]] = {
     conv: (0,), conv_input_grad: (0,), conv_weight_grad: (0, 1),
+    paired_conv: (0,), paired_conv_input_grad: (0,), paired_conv_weight_grad: (0, 1),
     attention: (0, 1, 2), attention_grad: (0, 1, 2, 3, 4, 5),
 }  # fmt: skip
 """Operands whose first axis counts examples, which is all that their kernels leave open. So do
 those of all other ops with windows."""
 
-CONVOLUTIONS = (conv, conv_input_grad, conv_weight_grad)
+CONVOLUTIONS = (
+    conv, conv_input_grad, conv_weight_grad,
+    paired_conv, paired_conv_input_grad, paired_conv_weight_grad,
+)  # fmt: skip
 """Ops that may have another kernel from some number of images on."""
 
 FACTORS: dict[Op, tuple[int, int]] = {

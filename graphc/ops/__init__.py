@@ -2,10 +2,10 @@
 `graphc.ops.NAME` is each, unless a file of declarations has that name.
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
-of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract, indexing,
-order, generate, mersenne_twister, composite, control, exchange; and what serves all: conversion,
-interpreter, work. Folders are those built on them: scalar_functions, linear_algebra, nn, and
-layouts, which only passes put in.
+of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract
+(paired_convolution), indexing, order, generate, mersenne_twister, composite, control, exchange; and
+what serves all: conversion, interpreter, work. Folders are those built on them: scalar_functions,
+linear_algebra, nn, and layouts, which only passes put in.
 """
 
 from typing import Any
@@ -27,6 +27,7 @@ from graphc.ops import (
     movement,
     nn,
     order,
+    paired_convolution,
     parts,
     reduce,
     scalar_functions,
@@ -56,6 +57,7 @@ __all__ = [
     "movement",
     "nn",
     "order",
+    "paired_convolution",
     "parts",
     "reduce",
     "scalar_functions",

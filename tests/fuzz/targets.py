@@ -13,6 +13,11 @@ from graphc import ops
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.codegen.target import executable, named
 from graphc.ir.types import DType
+from graphc.ops.paired_convolution import (
+    conv_of_halves,
+    input_grad_of_halves,
+    weight_grad_of_halves,
+)
 from graphc.schedule.build import plan_graph
 from tests.fuzz.frame import Fuzzer
 
@@ -35,7 +40,7 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
     values = [b.input(name, f"{dtype}[{rows},{columns}]") for name in "xy"]
     for _ in range(case[1]):
         one, other = (values[i] for i in random.integers(0, len(values), 2))
-        kind = random.integers(0, 5)
+        kind = random.integers(0, 6)
         if kind == 0:
             values.append(one * other + 0.5)
         elif kind == 1:
@@ -48,6 +53,8 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
             values.append(other - ops.broadcast(total, shape=one.shape))
         elif kind == 4:
             values.append(product_of_halves(random, one, other))
+        elif kind == 5:
+            values.append(convolution_of_halves(random, one, other))
         else:
             values.append(getattr(ops, str(random.choice(FUNCTIONS)))(one))
     graph = b.finish(*values[-3:])
@@ -63,6 +70,26 @@ def product_of_halves(random: np.random.Generator, one: Any, other: Any) -> Any:
     square = ops.paired_matmul(x, ops.transpose(y, permutation=(1, 0)))
     result = ops.paired_matmul(ops.cast(square, dtype=half), x)
     return ops.cast(result, dtype=one.dtype)
+
+
+def convolution_of_halves(random: np.random.Generator, one: Any, other: Any) -> Any:
+    """Two planes of bf16 or f16, their convolution with drawn weights, and its gradients by them
+    and by the weights: channels, and positions of an even number, in pairs."""
+    half = DType.bf16 if random.integers(0, 4) else DType.f16
+    kernel = (int(random.choice([1, 2, 3])), int(random.choice([1, 3])))
+    stride = tuple(map(int, random.integers(1, 3, 2)))
+    how = {
+        "stride": stride, "padding": tuple(k // 2 for k in kernel), "dilation": (1, 1), "groups": 1
+    }  # fmt: skip
+    planes = ops.reshape(ops.concat(one, other, axis=0), shape=(1, 2, *one.shape))
+    x = ops.cast(planes, dtype=half)
+    drawn = random.standard_normal((4, 2, *kernel)).astype(one.dtype.numpy)
+    w = ops.cast(one.context.constant(drawn), dtype=half)
+    y = ops.cast(conv_of_halves(x, w, **how), dtype=half)
+    by_w = weight_grad_of_halves(x, y, kernel=kernel, **how)
+    by_x = input_grad_of_halves(y, ops.cast(by_w * 2.0**-6, dtype=half), size=one.shape, **how)
+    plane = ops.slice(by_x, start=(0, 1, 0, 0), size=(1, 1, *one.shape), step=(1,) * 4)
+    return ops.cast(ops.reshape(plane, shape=one.shape), dtype=one.dtype)
 
 
 def draw(random: np.random.Generator, size: int) -> Case:

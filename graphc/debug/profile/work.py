@@ -75,11 +75,12 @@ def _met(graph: Graph, node: Node) -> float:
     padding or between strides, need not be computed. 1 for other ops."""
     x, y = (graph.type_of(value).shape[2:] for value in node.operands)
     result = node.types[0].shape[2:]
-    if node.op == "conv":
+    name = node.op.removeprefix("paired_")
+    if name == "conv":
         image, kernel, positions, over = x, y, result, result
-    elif node.op == "conv_input_grad":
+    elif name == "conv_input_grad":
         image, kernel, positions, over = result, y, x, result
-    elif node.op == "conv_weight_grad":
+    elif name == "conv_weight_grad":
         image, kernel, positions, over = x, result, y, y
     else:
         return 1.0

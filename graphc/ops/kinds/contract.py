@@ -27,6 +27,29 @@ class Space:
     k: Shape
 
 
+@dataclass(frozen=True)
+class PairAxis:
+    """Where the two elements of pair i lie in an operand: at coordinates `step` · i + `even` and
+    `step` · i + `odd` of `axis`."""
+
+    axis: int
+    step: int
+    even: int
+    odd: int
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A contraction as one, `of`, of operands whose elements are pairs: their types and attributes,
+    and where the elements of pairs lie in both operands. A pair's element that lies outside of the
+    operand is 0."""
+
+    of: Contract
+    types: Types
+    attributes: dict[str, Any]
+    axes: tuple[PairAxis, PairAxis]
+
+
 class Contract(Op):
     """out[batch, m, n] = Σ_k left[batch, m, k] · right[batch, n, k]: products accumulated by FMA
     in the order of k. `space(types, **attributes)` gives the extents; `left(b, m, k)` and
@@ -37,7 +60,7 @@ class Contract(Op):
     With `widens` results, sums and products have the type that the operands' compute as.
     `right_dtypes`: the types of the right operand, where those are not the left one's. With `pairs`
     indices of k are added two at a time, the odd one first; an odd number of them ends with one
-    product more, of zeros.
+    product more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2, that says which of a pair, the odd one first.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
@@ -59,9 +82,11 @@ class Contract(Op):
         widens: bool = False,
         right_dtypes: tuple[DType, ...] | None = None,
         pairs: bool = False,
+        pairing: Callable[[Types, dict[str, Any]], Pairing] | None = None,
+        parameters: dict[str, Any] | None = None,
         **rest: Any,
     ):
-        super().__init__(name, parameters=keyword_parameters(shape), **rest)
+        super().__init__(name, parameters=parameters or keyword_parameters(shape), **rest)
         self.shape_rule = shape
         self.space = space
         self.left = left
@@ -73,6 +98,7 @@ class Contract(Op):
         self.widens = widens
         self.right_dtypes = right_dtypes
         self.pairs = pairs
+        self.pairing = pairing
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 2)

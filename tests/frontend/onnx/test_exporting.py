@@ -203,3 +203,13 @@ def test_texts_products_and_windows_leave_the_batch_open() -> None:
     for n in (1, 4):
         x = torch.randn(n, 2, 6, 6)
         assert torch.equal(back(x), Batched()(x))
+
+
+def test_products_of_bfloat16_are_exported_widened() -> None:
+    layer = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(), nn.Linear(16, 3)).bfloat16()
+    x = torch.randn(1, 2, 4, 4).bfloat16()
+    program = torch.onnx.export(layer, (x,))
+    operators = [node.op_type for node in program.model_proto.graph.node]
+    assert "Conv" in operators and "MatMul" in operators
+    back = torch.onnx.load(program.model_proto)(x)
+    torch.testing.assert_close(back, layer(x), rtol=0.05, atol=0.05)

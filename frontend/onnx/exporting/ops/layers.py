@@ -51,6 +51,26 @@ def conv_transpose(
     )  # fmt: skip
 
 
+@exports("paired_conv")
+def paired_conv(w: Any, node: Any, x: str, weight: str, **geometry: Any) -> Any:
+    """Of operands widened ahead: the order of sums is ONNX Runtime's own."""
+    return conv(w, node, *_widened(w, node, x, weight), **geometry)
+
+
+@exports("paired_conv_input_grad")
+def paired_conv_transpose(w: Any, node: Any, x: str, weight: str, **geometry: Any) -> Any:
+    return conv_transpose(w, node, *_widened(w, node, x, weight), **geometry)
+
+
+@exports("paired_matmul")
+def paired_matmul(w: Any, node: Any, x: str, y: str) -> Any:
+    return matmul(w, node, *_widened(w, node, x, y))
+
+
+def _widened(w: Any, node: Any, *values: str) -> list[str]:
+    return [w.cast(value, node.types[0].dtype) for value in values]
+
+
 # -- pooling -------------------------------------------------------------------------------------
 
 

@@ -215,6 +215,10 @@ class PackedAhead:
 
     def fill(self, emit: Emitter, place: NestPlace) -> PackedBroadcast:
         packer: BroadcastPacker = place.memory[self.name]
+        if emit.view.products_each > 1:
+            # What is read whole, for its least magnitude, has no rows that are not there.
+            memory, zero = packer.panel.memory, emit.builder.const(emit.view.element_dtype, 0)
+            emit.clear(memory, memory.size // emit.lanes, lambda at: at * emit.lanes, zero)
 
         def copy() -> None:
             if self.by_k_block:

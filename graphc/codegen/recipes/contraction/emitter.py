@@ -46,7 +46,7 @@ class Emitter:
         self.lanes = lanes
         self.copier = Copier(self.builder, self.evaluator, lanes)
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), lanes)
-        self.guarded = GuardedSums(self.copier, self.view, self.zero)
+        self.guarded = GuardedSums(self.copier, self.view.singly, self.zero)
 
     def nested(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
         """`body` inside a loop for each of the variables."""

@@ -104,7 +104,7 @@ class HaloBuffer:
         # A vector at the last position reads behind the end.
         vectors = -(-math.prod(dims) // copier.lanes) + 8
         name = f"halo{next(_names)}"
-        self.memory = copier.builder.scratch(name, view.dtype, vectors * copier.lanes)
+        self.memory = copier.builder.scratch(name, view.element_dtype, vectors * copier.lanes)
 
     def position(self, index: Index) -> Expr:
         """Where the operand's element at `index` lies."""
@@ -121,7 +121,7 @@ class HaloBuffer:
     def clear(self) -> None:
         """Zeros everywhere: those outside the operand stay."""
         copier = self.copier
-        zero = copier.builder.const(self.view.dtype, 0)
+        zero = copier.builder.const(self.view.element_dtype, 0)
 
         def store(block: Expr) -> None:
             lane = copier.lane()
@@ -244,7 +244,7 @@ def plan_halo(
     extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
     none does: an address that is not affine, or guards other than the operand's own bounds."""
     operand = cases[0].operand
-    shape: Shape = view.body.type_of(view.node.operands[operand]).shape
+    shape: Shape = view.types[operand].shape
     axes: list[HaloAxis] = []
     order = [axis for axis in range(len(shape)) if axis not in lane_axes] + list(lane_axes)
     for axis in order:

@@ -26,11 +26,12 @@ K_BLOCK = 256
 """Products of one K block at most; longer sums add blocks in order (level exact's arithmetic)."""
 
 
-def cut(k: Shape) -> tuple[int, int]:
+def cut(k: Shape, each: int = 1) -> tuple[int, int]:
     """Where K blocks end: after each `step` indices of `axis` of the reduced coordinates, with all
-    indices of the axes behind it: as many as make at most `K_BLOCK` products. Of sizes known only
-    at run time the first axis may be one; others raise UndecidedSizeError."""
-    inner = 1
+    indices of the axes behind it: as many as make at most `K_BLOCK` products, of which an index
+    stands for `each`. Of sizes known only at run time the first axis may be one; others raise
+    UndecidedSizeError."""
+    inner = each
     for axis in reversed(range(len(k))):
         extent: Extent = k[axis]
         if not always_le(inner * extent, K_BLOCK):
@@ -92,21 +93,22 @@ Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
 class KLoops:
     """Writes the loops of a sum over k; axes from `unrolled` on are written out, the others are
     loops. `zeros`: what each K block starts from, one for each sum. `pairs`: see Contract; k is one
-    coordinate then."""
+    coordinate then. `each`: products that an index of k stands for, of extents that are numbers."""
 
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
-        body: Accumulate, zeros: list[LoopValue], pairs: bool = False,
+        body: Accumulate, zeros: list[LoopValue], pairs: bool = False, each: int = 1,
     ) -> None:  # fmt: skip
         self.builder = builder
         self.pairs = pairs
+        self.each = each
         self.numbers = builder.numbers
         self.addresses = evaluator.addresses
         self.k = k
         self.unrolled = unrolled
         self.body = body
         self.zeros = zeros
-        self.axis, self.step = (0, 0) if self._is_cut_at_run_time() else cut(k)
+        self.axis, self.step = (0, 0) if self._is_cut_at_run_time() else cut(k, each)
 
     def total(self) -> list[LoopValue]:
         """The sums over all of k."""
@@ -115,7 +117,7 @@ class KLoops:
         if self._is_cut_at_run_time():
             return self._cut_at_run_time()
         products: Extent = math.prod(self.k)
-        if always_le(products, K_BLOCK):
+        if always_le(products * self.each, K_BLOCK):
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
         start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))

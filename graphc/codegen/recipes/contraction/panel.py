@@ -40,7 +40,7 @@ class Panel:
         self.copier = copier
         self.view = view
         self.columns = columns
-        self.memory = copier.builder.scratch(name, view.dtype, at_least(depth * columns, 1))
+        self.memory = copier.builder.scratch(name, view.element_dtype, at_least(depth * columns, 1))
 
     def fill(
         self, tiles: Tiles, width: int, depth: Extent,
@@ -120,7 +120,7 @@ def guarded_value(
 ) -> LoopValue:
     """An operand's element, 0 where the case's guards fail."""
     builder = evaluator.builder
-    zero = builder.const(view.dtype, 0)
+    zero = builder.const(view.element_dtype, 0)
     if case is None:
         return zero
     value = operand_value(evaluator, view, case, guards)

@@ -42,7 +42,7 @@ class ContractionProblem:
     @property
     def pairs(self) -> bool:
         """Whether products are added two at a time, that of the odd index first."""
-        return self.view.op.pairs
+        return self.view.pairs
 
     @property
     def rows(self) -> int:

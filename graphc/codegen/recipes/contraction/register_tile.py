@@ -60,11 +60,13 @@ RECOMPUTED = 50
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """Reads both operands, and adds their products to the sums of a tile."""
+    """Reads both operands, and adds their products to the sums of a tile. `normal`: elements are
+    pairs, and whether none of their sums is denormal (None: they are numbers)."""
 
     emit: Emitter
     broadcast: BroadcastOperand
     vectors: VectorOperand
+    normal: bool | None = None
 
     def products(
         self, at: OutputTile, lane: Expr, tile: Expr, run: KRun | None = None, start: int | Expr = 0
@@ -88,18 +90,23 @@ class RegisterTile:
                 for v, vector in enumerate(columns):
                     if vector is not None:
                         number = r * at.vectors + v
-                        totals[number] = emit.multiply_add(wide, vector, sums[number])
+                        totals[number] = self._added(wide, vector, sums[number])
             return totals
 
         return body
+
+    def _added(self, x: LoopValue, y: LoopValue, total: LoopValue) -> LoopValue:
+        if self.normal is None:
+            return self.emit.multiply_add(x, y, total)
+        return self.emit.builder.op("dot_pairs", total, x, y, attribute=self.normal)
 
     def k_loops(self, at: OutputTile, lane: Expr, tile: Expr, unrolled: int) -> KLoops:
         """The loops over k of one tile."""
         emit = self.emit
         zeros = emit.zeros(at.rows * at.vectors)
         body = self.products(at, lane, tile)
-        pairs = emit.problem.pairs
-        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs)
+        pairs, each = emit.problem.pairs, emit.view.products_each
+        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs, each)
 
 
 def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:

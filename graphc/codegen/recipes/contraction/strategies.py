@@ -18,6 +18,7 @@ from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPla
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.paired import PairedPlan
+from graphc.codegen.recipes.contraction.paired_windows import PairedWindowsPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
 from graphc.codegen.recipes.contraction.quad_products import QuadPlan
@@ -84,6 +85,8 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
         strategies = OF_PAIRS if problem.pairs else STRATEGIES
+        if problem.view.op.pairing is not None and not problem.pairs:
+            strategies = (PairedWindowsPlan, *STRATEGIES)
         for strategy in strategies if problem.has_results else ():
             limit = math.inf if best is None else best.cost
             for plan in strategy.candidates(problem, target, limit):

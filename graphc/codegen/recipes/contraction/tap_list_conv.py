@@ -55,7 +55,7 @@ from graphc.codegen.recipes.contraction.view import operand_value
 from graphc.codegen.recipes.contraction.windows import (
     Windows,
     copied_elements,
-    index_of,
+    index_in,
     windows_of,
 )
 from graphc.codegen.recipes.typical import at_least, at_most
@@ -281,9 +281,7 @@ class PartCopy:
         def plane(number: Expr) -> None:
             def read(place: Expr, along: Expr, guards: tuple[Guard, ...]) -> LoopValue:
                 there = self._existing(emit, first + along)
-                at = dict(enumerate(index_of(view, windows, there, number)))
-                at |= zip(windows.places, unflatten(place, windows.size), strict=True)
-                index = tuple(at[axis] for axis in range(len(at)))
+                index = index_in(view, windows, there, number, place)
                 return operand_value(emit.evaluator, view, Case(windows.operand, index), guards)
 
             def position(place: Expr, along: Expr) -> Expr:

@@ -242,7 +242,7 @@ def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | 
 
 def _contiguous_axis(view: ContractionView, halo: HaloPlan, case: Case) -> int | None:
     """The axis along which the operand lies contiguous in memory."""
-    shape: Shape = view.body.type_of(view.node.operands[case.operand]).shape
+    shape: Shape = view.types[case.operand].shape
     probes = [Variable(f"probe_x{axis}", at_least(dim, 2)) for axis, dim in enumerate(shape)]
     plain = Case(case.operand, tuple(of(v) for v in probes))
     order = [halo.axes[-1].axis, *(axis.axis for axis in halo.axes)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from graphc.codegen.evaluate.addresses import Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
@@ -16,10 +17,11 @@ from graphc.ir.dims import ceil_div, fixed
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
+from graphc.ops.kinds.op import Types
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
 
@@ -42,7 +44,8 @@ class ContractionView:
     broadcast.
 
     A convolution with a kernel of one element that reads every position is a product: its positions
-    are one coordinate here, however many axes they have, and k is the channel."""
+    are one coordinate here, however many axes they have, and k is the channel. `pairs`: whether
+    neighbours along k, one coordinate, are added as pairs."""
 
     def __init__(self, body: Graph, swapped: bool = False) -> None:
         self.body = body
@@ -51,29 +54,48 @@ class ContractionView:
             if node.op not in (INPUT, "constant") and isinstance(lookup(node.op), Contract)
         )  # fmt: skip
         self.node = body.nodes[self.anchor.node]
-        self.op: Contract = lookup(self.node.op)
-        self.types = tuple(body.type_of(operand) for operand in self.node.operands)
-        self.attributes = dict(self.node.attributes)
+        self.op, self.types, self.attributes = self._contraction()
         self.dtype = self.node.types[0].dtype
         self.swapped = swapped
         space = self.op.space(self.types, **self.attributes)
         self.batch, self.k = space.batch, space.k
         self.m, self.n = (space.n, space.m) if swapped else (space.m, space.n)
         self._space = (self.m, self.n, self.k)
+        self._in_pairs = self.op.pairing is not None
+        self.pairs = self.op.pairs and not self._in_pairs
         if len(self.k) > 1 and self._is_product():
             self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
-            self.k = self.k[:1]
+            self.pairs = self.op.pairs
+            self.k = (self.k[0] * 2,) if self._in_pairs else self.k[:1]
+
+    @property
+    def element_dtype(self) -> DType:
+        """That of copies of operands."""
+        return self.dtype
+
+    @property
+    def singly(self) -> ContractionView:
+        """The same with each product on its own."""
+        return self
+
+    products_each: ClassVar[int] = 1
+    """Products that an index of k stands for."""
+
+    def _contraction(self) -> tuple[Contract, Types, dict[str, Any]]:
+        """The op, its operands' types and its attributes."""
+        types = tuple(self.body.type_of(operand) for operand in self.node.operands)
+        return lookup(self.node.op), types, dict(self.node.attributes)
 
     def broadcast(self, b: Index, m: Index, k: Index) -> Case | None:
         """The element of the operand that is broadcast; None where it is certainly skipped."""
         rule = self.op.right if self.swapped else self.op.left
-        m, k = _unmerged(m, self._space[0]), _unmerged(k, self._space[2])
+        m, k = _unmerged(m, self._space[0]), self._unmerged_k(k)
         return settled(rule(b, m, k, self.types, **self.attributes))
 
     def vector(self, b: Index, n: Index, k: Index) -> Case | None:
         """The element of the operand that is read by vectors; None where certainly skipped."""
         rule = self.op.left if self.swapped else self.op.right
-        n, k = _unmerged(n, self._space[1]), _unmerged(k, self._space[2])
+        n, k = _unmerged(n, self._space[1]), self._unmerged_k(k)
         return settled(rule(b, n, k, self.types, **self.attributes))
 
     def out(self, b: Index, m: Index, n: Index) -> Index:
@@ -82,9 +104,18 @@ class ContractionView:
         first, second = (n, m) if self.swapped else (m, n)
         return as_index(self.op.out(b, first, second, self.types, **self.attributes))
 
+    def _unmerged_k(self, k: Index) -> Index:
+        """Of a flat index of pairs the odd one is the first of its pair."""
+        extents = self._space[2]
+        if len(k) == len(extents) or not self._in_pairs:
+            return _unmerged(k, extents)
+        pair, odd = k[0] // 2, k[0] % 2
+        return (pair, *(of(0) for _ in extents[1:-1]), 1 - odd)
+
     def _is_product(self) -> bool:
         """Whether k is one coordinate, and positions are the last axes of operand and result."""
-        if math.prod(self.k[1:]) != 1 or 0 in (*self.m, *self.n, *self.k):
+        taps = self.k[1:-1] if self._in_pairs else self.k[1:]
+        if math.prod(taps) != 1 or 0 in (*self.m, *self.n, *self.k):
             return False
         b, m, n, k = (
             tuple(of(Variable(f"probe_{name}{axis}", dim)) for axis, dim in enumerate(dims))
@@ -115,6 +146,17 @@ class ContractionView:
         return classes
 
     # -- memory ------------------------------------------------------------------------------
+
+    def element(
+        self, evaluator: Evaluator, case: Case, guards: tuple[Guard, ...] = ()
+    ) -> LoopValue:
+        """An operand's element as it is multiplied; where the case's guards fail, unspecified."""
+        value = stored_value(evaluator, self, case, guards)
+        if value.type.dtype is self.dtype:
+            return value
+        block = evaluator.block_of(value)
+        with evaluator.builder.at(block):
+            return evaluator.note(evaluator.builder.convert(value, self.dtype), block)
 
     def linear(self, case: Case) -> Expr | None:
         """The address of an element that is one unguarded read of an input, else None."""
@@ -216,13 +258,8 @@ def settled(case: Case) -> Case | None:
 def operand_value(
     evaluator: Evaluator, view: ContractionView, case: Case, guards: tuple[Guard, ...] = ()
 ) -> LoopValue:
-    """An operand's element, in the dtype of the sums; where the case's guards fail, unspecified."""
-    value = stored_value(evaluator, view, case, guards)
-    if value.type.dtype is view.dtype:
-        return value
-    block = evaluator.block_of(value)
-    with evaluator.builder.at(block):
-        return evaluator.note(evaluator.builder.convert(value, view.dtype), block)
+    """An operand's element as it is multiplied; where the case's guards fail, unspecified."""
+    return view.element(evaluator, case, guards)
 
 
 def stored_value(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.codegen.recipes.contraction.view import ContractionView, batch_variables
+from graphc.ir import dims
 from graphc.ir.dims import Extent, always_lt
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -71,24 +72,37 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     kinds = [_kind(item, along, moving, fixed) for item in case.index]
     if kinds.count("along") != 1 or None in kinds:
         return None
-    places = tuple(axis for axis, kind in enumerate(kinds) if kind == "place")
-    shape = view.body.type_of(view.node.operands[case.operand]).shape
+    places = tuple(axis for axis, kind in enumerate(kinds) if kind in ("place", "inside"))
+    shape = [
+        dims.fixed(_moved(item, moving).bounds()[1]) + 1 if kind == "inside" else extent
+        for item, kind, extent in zip(case.index, kinds, view.types[case.operand].shape)
+    ]
     positions = view.n[1:] if by_column else view.n
-    size = tuple(shape[axis] for axis in places)
+    size: Shape = tuple(shape[axis] for axis in places)
     return Windows(
         by_column, extent, positions, case.operand, places, size, _products(view, by_column)
     )
 
 
 def _kind(item: Expr, along: Variable, moving: set[Variable], fixed: set[Variable]) -> str | None:
-    """What an index of the operand depends on."""
+    """What an index of the operand depends on; "inside": on where it is in a pair, and on which."""
     variables = item.variables()
     if along in variables:
         apart = item.coefficient(along) == 1 and variables <= fixed | {along}
         return "along" if apart else None
     if variables <= fixed:
         return "fixed"
-    return "place" if variables <= moving else None
+    if variables <= moving:
+        return "place"
+    inside = _moved(item, moving)
+    apart = (item - inside).variables() <= fixed and isinstance(inside.bounds()[1], int)
+    return "inside" if apart and inside.bounds()[0] == 0 else None
+
+
+def _moved(item: Expr, moving: set[Variable]) -> Expr:
+    """The part of an index that positions and taps lead to."""
+    terms = (term for term in item.terms if Expr(0, frozenset((term,))).variables() <= moving)
+    return Expr(item.constant, frozenset(terms))
 
 
 def _products(view: ContractionView, by_column: bool) -> int:
@@ -108,6 +122,19 @@ def index_of(view: ContractionView, windows: Windows, along: Expr, first: Expr) 
     batch, n = windows.index(at, along, of(0))
     k = (first, *(of(0) for _ in view.k[1:]))
     return as_index(view.op.right(batch, n, k, view.types, **view.attributes).index)
+
+
+def index_in(view: ContractionView, windows: Windows, along: Expr, first: Expr, place: Expr
+             ) -> Index:  # fmt: skip
+    """The operand's index for the coordinate along vectors and the first of k, at a place."""
+    index = list(index_of(view, windows, along, first))
+    nowhere = (of(0),) * len(view.batch)
+    batch, n = windows.index(nowhere, of(0), of(0))
+    k = (of(0),) * len(view.k)
+    start = as_index(view.op.right(batch, n, k, view.types, **view.attributes).index)
+    for axis, at in zip(windows.places, unflatten(place, windows.size), strict=True):
+        index[axis] = index[axis] - start[axis] + at
+    return tuple(index)
 
 
 def copied_elements(view: ContractionView, windows: Windows) -> Extent:
