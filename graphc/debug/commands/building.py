@@ -100,10 +100,11 @@ def _run_build(arguments: argparse.Namespace) -> None:
     from graphc.build.building import build, target_of
 
     target_of(arguments.kind, arguments.target)
+    data = data_of(arguments)
     with source_named(arguments, arguments.keep_grads) as source:
         built = build(
             source, arguments.output, target=arguments.target, kind=arguments.kind,
-            name=arguments.name, threads=arguments.threads, data=data_of(arguments),
+            name=arguments.name, threads=arguments.threads, data=data,
         )  # fmt: skip
     show(str(built).splitlines())
 
