@@ -7,5 +7,6 @@ brings along: functions of brought_along, which are Python (memory_access) and L
 translation. state_layout places the state in a struct, identifiers gives names that C and C++ take,
 error_texts numbers what can go wrong. header writes the header, proof the C program with its data,
 building all files. shared_library links, and writes the module that calls a library from Python, of
-which ctypes_module is the template.
+which ctypes_module is the template. wasm_module makes a module of LLVM's object of WebAssembly,
+javascript writes what loads it (loader.js), page the HTML file that runs it (live.js).
 """

@@ -24,9 +24,6 @@ from graphc.config import VERSION
 from graphc.ir.dims import Dim, Extent, Symbol, ordered_terms
 from graphc.ir.types import TensorType
 
-NO_TYPE = "U8"
-"""Of an argument that is not read."""
-
 
 def loader() -> str:
     """The script that loads modules."""
@@ -56,7 +53,7 @@ def tables_text(
     arguments = []
     for number, label in enumerate(signature.arguments):
         type = signature.types.get(number)
-        kind = NO_TYPE if type is None else FILE_TYPES[type.dtype]
+        kind = FILE_TYPES[TensorType.of(source.arrays[number]).dtype]
         shape = "null" if type is None else _shape(type)
         facts = {"name": label, "type": kind, "written": number in signature.updated}
         arguments.append(f"{{ ...{json_text(facts)}, shape: {shape} }}")

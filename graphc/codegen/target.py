@@ -105,7 +105,7 @@ def named(name: str) -> Target:
         return _NAMED[name]
     base, *extensions = name.split("+")
     possible = _EXTENSIONS.get(base, {})
-    if set(extensions) <= possible.keys():
+    if extensions and set(extensions) <= possible.keys():
         return _extended(base, tuple(each for each in possible if each in extensions))
     known = [*_NAMED, *(f"{base}+{each}" for base, each in _extensions())]
     raise TargetError(f"{name!r} is no known target", hint=f"one of host, {', '.join(known)}")

@@ -141,7 +141,7 @@ class DrawnInput:
 
     type: TensorType
     below: int | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     @staticmethod
     def parse(text: str) -> DrawnInput:

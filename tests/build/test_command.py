@@ -96,7 +96,7 @@ def test_a_module_and_a_graph(files: Path) -> None:
     [
         (("train.py:step", "--as", "torch", *INPUTS, "--kind", "ship"), "is not built yet"),
         (
-            ("train.py:step", "--as", "torch", *INPUTS, "--kind", "page", "--data", "model"),
+            ("train.py:step", "--as", "torch", *INPUTS, "--kind", "page", "--data", "optimizer"),
             "gave no data",
         ),
         (("train.py:step", "--as", "torch", *INPUTS, "--target", "z80"), "is no known target"),

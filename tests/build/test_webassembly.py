@@ -30,7 +30,7 @@ from graphc.codegen.target import host, named
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.dims import dim
 from tests.build.loaded import functions_of
-from tests.build.models import cases, compiled
+from tests.build.models import compiled
 
 TARGETS = ("wasm32", "wasm32+relaxed")
 Built = Callable[[str, str], Path]
@@ -193,10 +193,14 @@ def flags_for_relaxed() -> tuple[str, ...] | None:
     return None
 
 
-@pytest.mark.parametrize("target", TARGETS)
+SLOW = [("mlp", "wasm32"), ("mlp", "wasm32+relaxed"), ("lstm", "wasm32"), ("dropout", "wasm32")]
+"""Larger ones run in the browser (tests/debug/browser), from both modules."""
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param("mlp", marks=pytest.mark.slow),
-             *cases("inference", "lenet", "lstm", "gpt", "dropout")],
+    ("name", "target"),
+    [("inference", "wasm32"), ("inference", "wasm32+relaxed"),
+     *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)],
 )  # fmt: skip
 def test_node_proves_the_bits(built: Built, name: str, target: str) -> None:
     if node() is None:

@@ -90,20 +90,21 @@ def data_of(arguments: argparse.Namespace) -> list[np.ndarray[Any, Any]] | None:
         named_object(reference, program_of(arguments)) as (path, name, named),
         blaming(path, f"{name} gave no data"),
     ):
-        found = named() if callable(named) else named
-        if not isinstance(found, list | tuple):
+        arrays = named() if callable(named) else named
+        if not isinstance(arrays, list | tuple):
             raise ArgumentError(f"{name} is no list or tuple of arrays")
-        return [np.array(array) for array in found]
+        return [np.array(array) for array in arrays]
 
 
 def _run_build(arguments: argparse.Namespace) -> None:
     from graphc.build.building import build, target_of
 
     target_of(arguments.kind, arguments.target)
+    data = data_of(arguments)
     with source_named(arguments, arguments.keep_grads) as source:
         built = build(
             source, arguments.output, target=arguments.target, kind=arguments.kind,
-            name=arguments.name, threads=arguments.threads, data=data_of(arguments),
+            name=arguments.name, threads=arguments.threads, data=data,
         )  # fmt: skip
     show(str(built).splitlines())
 

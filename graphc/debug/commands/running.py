@@ -179,5 +179,6 @@ def _live(arguments: argparse.Namespace) -> LivePart:
     from graphc.build.building import name_for
     from graphc.build.page import live_part
 
+    data = data_of(arguments)
     with source_named(arguments) as source:
-        return live_part(name_for(source), source, data=data_of(arguments))
+        return live_part(name_for(source), source, data=data)

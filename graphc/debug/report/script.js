@@ -53,7 +53,7 @@ function asked(name, then) {
 }
 const summed = (differences) => { let last = 0; return differences.map((d) => (last += d)); };
 const KINDS = ["body", "nest", "loops", "llvm", "assembly"];
-const STAGE_NAMES = { nest: "nests", assembly: "asm" }; // what `graphc dump` calls them
+const DUMPED_AS = { nest: "nests", assembly: "asm" }; // what `graphc dump` calls them
 
 const heat = (f) => `hsl(${Math.round(8 + 118 * Math.max(0, (Math.min(f, 1) - 0.3) / 0.7))} 55% 38%)`;
 const fraction = (step) => (step.us ? step.limit / step.us : 1);
@@ -334,7 +334,7 @@ function side() {
     why(step),
     h("div", { class: "tabs" }, KINDS.map((kind, i) => h("button", { "data-text": i, class: i === shown.text ? "on" : "" }, kind))),
     h("pre", { id: "text" }, kernel[KINDS[shown.text]]
-      || (!texts ? "opening …" : kernel.body ? `Not in this page: graphc dump --stage ${STAGE_NAMES[KINDS[shown.text]] || KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
+      || (!texts ? "opening …" : kernel.body ? `Not in this page: graphc dump --stage ${DUMPED_AS[KINDS[shown.text]] || KINDS[shown.text]} --kernel ${step.name}` : "This step is no kernel.")));
   mark();
 }
 

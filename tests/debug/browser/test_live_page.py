@@ -79,8 +79,8 @@ def test_the_page_of_digits_trains_with_the_bits_of_this_process(
     assert page.evaluate(f"{SESSION}.differences") == []
     assert "the same bits" in page.inner_text("#live p")
     assert page.evaluate(f"{SESSION}.batch") == 64
-    page.fill("#live input[type=range]", "100")
-    page.locator("#live input[type=range]").dispatch_event("input")
+    slides = "(slider) => { slider.value = 100; slider.dispatchEvent(new Event('input')); }"
+    page.locator("#live input[type=range]").evaluate(slides)
     assert page.evaluate(f"{SESSION}.batch") == 100
     torch.manual_seed(0)
     x, y = digits.mlp_data()
