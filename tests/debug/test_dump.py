@@ -58,6 +58,13 @@ def crash(x):
 """
 
 
+SORTED = """
+import graphc
+from graphc.ops.order import argsort
+
+g = graphc.GraphBuilder("order")
+order = g.finish(argsort(g.input("x", "f32[6,5]"), axis=1, descending=False))
+"""
 LARGE = """
 import graphc
 from graphc.ops.reduce import sum
@@ -206,15 +213,19 @@ def test_loops_of_one_kernel(model: Path, capsys: pytest.CaptureFixture[str]) ->
         assert "f32x8 = maximum" in one and one in text
 
 
-def test_nests_of_kernels_and_what_has_none(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nests_of_kernels(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("model.py:layer", "--stage", "nests", "--target", "x86-64-v3", "--level", "none")
     text = output(capsys, *arguments)
     assert text.startswith("nest k0_matmul over batch 1, ") and "\n  for columns" in text
-    assert "// k3_relu: recipe nest writes its loops without a nest" in text
+    assert "nest k3_relu over elements 40 {" in text and "\n  output y0 along i0\n" in text
     one = output(capsys, *arguments, "--kernel", "k0")
     assert one in text and one.count("nest k") == 1
+
+
+def test_a_kernel_without_a_nest_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (model / "sorted.py").write_text(SORTED, "utf-8")
+    text = output(capsys, "sorted.py:order", "--stage", "nests")
+    assert text == "// k0_argsort: recipe sort writes its loops without a nest\n"
 
 
 def test_llvm_ir_of_each_kernel(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ class Copier:
         )  # fmt: skip
 
     def lane(self) -> Expr:
-        variable = Variable(f"lane{next(_names)}", self.lanes)
+        variable = Variable(f"lane_c{next(_names)}", self.lanes)
         self.evaluator.addresses.bind_lane(variable, self.builder.block)
         return of(variable)
 

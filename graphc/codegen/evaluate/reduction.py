@@ -137,7 +137,7 @@ class _Reduction(OuterBlocks):
     def _add_masked(self, lanes: list[Parts], outer: Expr, start: Expr, width: int) -> list[Parts]:
         """Combined with the elements from `start` on, fewer than 64, up to the end of the run or of
         its piece."""
-        lane = Variable(f"lane{next(_count)}", width)
+        lane = Variable(f"lane_r{next(_count)}", width)
         self.access.addresses.bind_lane(lane, self.builder.block)
         combined = []
         for k, old in enumerate(lanes):
@@ -160,7 +160,7 @@ class _Reduction(OuterBlocks):
         self, lanes: list[Parts], outer: Expr, start: Expr, count: int, width: int
     ) -> list[Parts]:
         """Combined with elements `start` to `start + count`, at most 64, of the run."""
-        lane = Variable(f"lane{next(_count)}", width)
+        lane = Variable(f"lane_r{next(_count)}", width)
         self.access.addresses.bind_lane(lane, self.builder.block)
         combined = list(lanes)
         for k in range(-(-count // width)):

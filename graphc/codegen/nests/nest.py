@@ -2,7 +2,8 @@
 
     nest = Nest("k", axes, stages, parallel, body=(ForEach(columns, (Fill(panel), tile)),))
 
-A nest computes out[p] = Σ_k f(p, k) for each position p of its result axes. Everything in it is
+A nest computes out[p] = Σ_k f(p, k) for each position p of its result axes, or, where it has no
+axis of sums, its outputs at each position of the axes that these have. Everything in it is
 frozen; it knows neither builder nor kernel. What is special (a register tile, lists of taps, an
 epilogue) stays a leaf: it is given the positions that the loops around it are at (`NestPlace`), and
 says what it does with them (`Effect`), which is what the verifier and the runner go by.
@@ -29,6 +30,7 @@ class Role(Enum):
     ROWS = "rows"
     COLUMNS = "columns"
     SUM = "sum"
+    ELEMENTS = "elements"
 
     def __str__(self) -> str:
         return self.value
@@ -109,6 +111,9 @@ class Split:
         if self.tail is Tail.APART:
             assert isinstance(self.of, Split)
             return ceil_div(self.of.whole, self.size) + (self.of.rest != 0)
+        if self.tail is Tail.BEHIND:
+            assert isinstance(self.of, Split)
+            return ceil_div(self.of.whole, self.size)
         return ceil_div(self.extent, self.size)
 
     @property
@@ -148,7 +153,8 @@ class Span:
     positions. `rest`: only so many of them are there, in a tile that is masked or clamped; `count`:
     so many, in one that is counted. `inside`: the tile's number in the tile of
     the split around it. `bounds`: first position and end, as numbers. `run`: which of the runs.
-    `clipped`: of splits inside, by name, the runs of tiles in this one."""
+    `is_rest`: whether it is what whole tiles leave. `clipped`: of splits inside, by name, the runs
+    of tiles in this one."""
 
     number: Expr
     first: Expr
@@ -159,6 +165,7 @@ class Span:
     bounds: tuple[Number, Number] | None = None
     run: int = 0
     is_last: bool = False
+    is_rest: bool = False
     clipped: Mapping[str, Sequence[Clipped]] = field(default_factory=dict)
 
 
@@ -190,8 +197,8 @@ class Effect:
     with `continues` one by one, to what the sums have. `starts`: in the first tile along the axis
     of sums it takes them for zero. `stores`: whether it stores results, `last`
     only in the last tile of that split. Without sums it stores those of products it adds itself.
-    `tails`: those of which it takes the last tiles. `overwrites`: whether a result may be computed
-    and stored twice."""
+    `outputs`: which ones it stores, of a nest that says which it has. `tails`: those of which it
+    takes the last tiles. `overwrites`: whether a result may be computed and stored twice."""
 
     covers: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -201,6 +208,7 @@ class Effect:
     takes: str | None = None
     checks: str | None = None
     stores: bool = False
+    outputs: tuple[str, ...] = ()
     last: str | None = None
     starts: bool = False
     continues: bool = False
@@ -220,6 +228,7 @@ class Holds(Enum):
     OPERANDS = "both operands"
     SUMS = "sums"
     NUMBERS = "numbers"
+    VALUES = "values"
 
     def __str__(self) -> str:
         return self.value
@@ -281,8 +290,9 @@ class Leaf(Protocol):
 class ForEach:
     """`body` for each tile of `split`; `within`: for those in the tile that the loop over that
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
-    tile. `fused`: a split inside, whose tiles are counted together with those of this one.
-    `clips`: the splits inside whose runs it clips."""
+    tile. `rest`: what is done with what is left behind whole tiles, if not `body`. `fused`: a split
+    inside, whose tiles are counted together with those of this one. `clips`: the splits inside
+    whose runs it clips."""
 
     split: Split
     body: tuple[Statement, ...]
@@ -290,6 +300,7 @@ class ForEach:
     always: bool = False
     fused: Split | None = None
     clips: tuple[Split, ...] = ()
+    rest: tuple[Statement, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +328,17 @@ Statement = ForEach | Fill | Clear | Compute
 
 
 @dataclass(frozen=True, slots=True)
+class NestOutput:
+    """Results along some axes, all of role ELEMENTS: a row's sums have those of rows only."""
+
+    name: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
     """A kernel. `domain`: coordinates of each role. `axes`: all, also those that leaves cover.
+    `outputs`: what is stored; with none, one result along all axes but that of sums.
     `parallel`: the splits that threads divide, tiles of the first ahead of those of the next; with
     none, a single part. `fused`: see the loop over the parallel one. `note`: see Kernel."""
 
@@ -330,6 +350,7 @@ class Nest:
     body: tuple[Statement, ...]
     note: str = ""
     fused: Split | None = None
+    outputs: tuple[NestOutput, ...] = ()
 
     def __str__(self) -> str:
         with IMPORTING:
@@ -378,4 +399,4 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     for statement in statements:
         yield statement
         if isinstance(statement, ForEach):
-            yield from walk(statement.body)
+            yield from walk((*statement.body, *(statement.rest or ())))

@@ -27,6 +27,7 @@ def print_nest(nest: Nest, name: str = "") -> str:
     lines += map(_axis, nest.axes)
     lines += map(split_text, all_splits(nest))
     lines += map(_stage, nest.stages)
+    lines += (f"output {output.name}{_along(output.axes)}" for output in nest.outputs)
     if nest.parallel:
         splits = ", ".join(split.name for split in nest.parallel)
         inner = "" if nest.fused is None else f" with {nest.fused.name}"
@@ -61,6 +62,10 @@ def _stage(stage: Stage) -> str:
     return f"{text}  // {stage.text}"
 
 
+def _along(axes: tuple[str, ...]) -> str:
+    return f" along {', '.join(axes)}" if axes else ""
+
+
 def _block(statements: tuple[Statement, ...]) -> Iterator[str]:
     for statement in statements:
         if not isinstance(statement, ForEach):
@@ -68,6 +73,9 @@ def _block(statements: tuple[Statement, ...]) -> Iterator[str]:
             continue
         yield statement_text(statement) + " {"
         yield from (f"  {line}" for line in _block(statement.body))
+        if statement.rest is not None:
+            yield "} rest {"
+            yield from (f"  {line}" for line in _block(statement.rest))
         yield "}"
 
 
@@ -105,7 +113,8 @@ def _effects(effect: Effect) -> Iterator[str]:
         yield "continues"
     if effect.stores:
         last = "" if effect.last is None else f" in the last {effect.last}"
-        yield f"stores{last}{' again' if effect.overwrites else ''}"
+        outputs = f" {', '.join(effect.outputs)}" if effect.outputs else ""
+        yield f"stores{outputs}{last}{' again' if effect.overwrites else ''}"
     tails = [str(tail) for tail in Tail if tail in effect.tails - OF_NUMBERS]
     if tails:
         yield f"takes tails {', '.join(tails)}"

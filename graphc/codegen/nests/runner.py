@@ -8,8 +8,8 @@ element of the result is stored twice or never, a stage has no room.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,22 +17,16 @@ import numpy as np
 
 from graphc.codegen.loop_ir.operations import fused_multiply_add
 from graphc.codegen.nests.nest import (
-    Axis,
-    Clear,
     Effect,
-    Fill,
-    ForEach,
     Holds,
     Leaf,
     Nest,
     Role,
-    Split,
     Stage,
-    Statement,
-    all_splits,
 )
-from graphc.codegen.nests.tiles import SplitTiles, TileRange
+from graphc.codegen.nests.tiles import TileRange
 from graphc.codegen.nests.visits import broken
+from graphc.codegen.nests.walk import NestWalk, RunAt, parts_of
 from graphc.ir.dims import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -51,17 +45,6 @@ class Products:
     blocks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _RunAt:
-    """Where the runner is: the tiles of the loops around, by split; of each stage that is filled
-    which filling that was, and what it holds."""
-
-    tiles: Mapping[str, tuple[Split, TileRange]] = field(default_factory=dict)
-    filled: Mapping[str, tuple[int, Mapping[Role, Array]]] = field(default_factory=dict)
-    last: frozenset[str] = frozenset()
-    """Splits that are at the last of their tiles."""
-
-
 @dataclass(slots=True)
 class _Sums:
     """Scratch of sums: their values, which of them are there, and for which tiles."""
@@ -76,13 +59,9 @@ def run_nest(
 ) -> Array:
     """The results [batch, rows, columns], computed in so many parts, one after the other, each with
     scratch of its own."""
-    count = evaluate(nest.parts, sizes or {})
     results = _Results(nest, products)
-    edges = [count * part // parts for part in range(parts + 1)]
-    for begin, end in pairwise(edges):
-        if begin == end:
-            continue
-        _NestPart(nest, products, sizes or {}, results, range(begin, end)).run()
+    for part in parts_of(nest, sizes or {}, parts):
+        _ProductsPart(nest, products, sizes or {}, results, part).run()
     return results.checked()
 
 
@@ -107,90 +86,26 @@ class _Results:
         return self.values
 
 
-class _NestPart:
-    """One thread's part of a nest."""
+class _ProductsPart(NestWalk):
+    """One thread's part of a nest of products."""
 
     def __init__(
         self, nest: Nest, products: Products, sizes: Mapping[str, int], results: _Results,
         part: range,
     ) -> None:  # fmt: skip
-        self.nest = nest
+        super().__init__(nest, sizes, part)
         self.products = products
-        self.sizes = sizes
         self.results = results
         self.counts = {
             Role.BATCH: products.broadcast.shape[0], Role.ROWS: products.broadcast.shape[1],
             Role.COLUMNS: products.vectors.shape[1], Role.SUM: products.broadcast.shape[2],
         }  # fmt: skip
-        self.stages = {stage.name: stage for stage in nest.stages}
-        self.axis_of = {split.name: split.axis.name for split in all_splits(nest)}
         self.sums = {
             stage.name: _Sums(np.zeros_like(results.values), np.zeros(results.values.shape, bool))
             for stage in nest.stages if stage.holds is Holds.SUMS
         }  # fmt: skip
-        self.fillings: dict[str, int] = {}
-        self.part = part
-        self.tiling = SplitTiles(sizes, {} if nest.fused else self._divided(part))
-
-    def _divided(self, part: range) -> dict[str, range]:
-        """Tiles of the first split ahead of those of the next."""
-        divided, first, whole = {}, 0, SplitTiles(self.sizes, {})
-        for split in self.nest.parallel:
-            count = len(whole.of(split))
-            divided[split.name] = range(part.start - first, part.stop - first)
-            first += count
-        return divided
-
-    def run(self) -> None:
-        self._block(self.nest.body, _RunAt())
-
-    def _block(self, statements: Sequence[Statement], at: _RunAt) -> None:
-        for statement in statements:
-            if isinstance(statement, ForEach):
-                self._loop(statement, at)
-            elif isinstance(statement, Fill):
-                at = self._filled(statement.stage, at)
-            elif isinstance(statement, Clear):
-                if statement.stage.holds is Holds.SUMS:
-                    self._zero(statement.stage.name, at, (slice(None),) * 3)
-            else:
-                self._compute(statement.leaf, at)
-
-    def _loop(self, loop: ForEach, at: _RunAt) -> None:
-        split = loop.split
-        if loop.within is None:
-            tiles = self.tiling.of(split)
-        else:
-            tiles = self.tiling.inside(split, loop.within, at.tiles[loop.within.name][1])
-        for position, tile in enumerate(tiles):
-            if not self._is_mine(split, tile, at):
-                continue
-            last = at.last - {split.name} | ({split.name} if position == len(tiles) - 1 else set())
-            inner = {**at.tiles, split.name: (split, tile)}
-            self._block(loop.body, replace(at, tiles=inner, last=frozenset(last)))
-
-    def _is_mine(self, split: Split, tile: TileRange, at: _RunAt) -> bool:
-        """Whether a tile of splits that are counted as one range is in the part."""
-        fused = self.nest.fused
-        if fused is None:
-            return True
-        (outer,) = self.nest.parallel
-        inner = len(self.tiling.of(fused))
-        if split.name == outer.name:
-            return bool(set(self.part) & set(range(tile.number * inner, (tile.number + 1) * inner)))
-        if split.name == fused.name:
-            return at.tiles[outer.name][1].number * inner + tile.number in self.part
-        return True
 
     # -- where things are --------------------------------------------------------------------
-
-    def _positions(self, axis: Axis, at: _RunAt, only: Sequence[str] | None = None) -> range | None:
-        """Those of the innermost loop over an axis; None where no loop, or none of `only`, is."""
-        tiles = [
-            tile for split, tile in at.tiles.values()
-            if split.axis.name == axis.name and (only is None or split.name in only)
-        ]  # fmt: skip
-        return tiles[-1].positions if tiles else None
 
     def _coordinates(self, role: Role, limits: Mapping[str, range]) -> Array:
         """Coordinates of a role; `limits`: positions of axes that are not all there."""
@@ -214,20 +129,20 @@ class _NestPart:
             total = (total[:, None] * (extent * inner) + steps).ravel()
         return total
 
-    def _results_at(self, leaf: Leaf, at: _RunAt) -> tuple[Array, ...]:
+    def _results_at(self, leaf: Leaf, at: RunAt) -> tuple[Array, ...]:
         """The results of a leaf, as an open mesh."""
         limits = {
             axis.name: positions for axis in self.nest.axes
             if axis.name not in leaf.effect.covers
-            and (positions := self._positions(axis, at)) is not None
+            and (positions := self.positions(axis, at)) is not None
         }  # fmt: skip
         roles = (Role.BATCH, Role.ROWS, Role.COLUMNS)
         return np.ix_(*(self._coordinates(role, limits) for role in roles))
 
-    def _indices(self, at: _RunAt) -> range:
+    def _indices(self, at: RunAt) -> range:
         """The reduced coordinates of a place, in order."""
         axis = next(axis for axis in self.nest.axes if axis.role is Role.SUM)
-        positions = self._positions(axis, at)
+        positions = self.positions(axis, at)
         if positions is None:
             return range(self.counts[Role.SUM])
         inner = evaluate(axis.inner, self.sizes)
@@ -235,13 +150,17 @@ class _NestPart:
 
     # -- stages ------------------------------------------------------------------------------
 
-    def _filled(self, stage: Stage, at: _RunAt) -> _RunAt:
+    def clear(self, stage: Stage, at: RunAt) -> None:
+        if stage.holds is Holds.SUMS:
+            self._zero(stage.name, at, (slice(None),) * 3)
+
+    def filled(self, stage: Stage, at: RunAt) -> Mapping[Role, Array]:
         """What the stage holds from here on: of `whole` splits one tile, of other axes all."""
         axes = {axis.name: axis for axis in self.nest.axes}
         one_at_a_time = {self.axis_of[split] for split in stage.whole}
         limits = {
             name: positions for name, _ in stage.room
-            if (positions := self._positions(axes[name], at, stage.whole)) is not None
+            if (positions := self.positions(axes[name], at, stage.whole)) is not None
         }  # fmt: skip
         for name, room in stage.room:
             if name in one_at_a_time and name not in limits:
@@ -261,16 +180,14 @@ class _NestPart:
         for role, count in self.counts.items():
             holds[role] = np.zeros(count, bool)
             holds[role][self._coordinates(role, limits)] = True
-        number = self.fillings.get(stage.name, 0) + 1
-        self.fillings[stage.name] = number
-        return replace(at, filled={**at.filled, stage.name: (number, holds)})
+        return holds
 
-    def _check_reads(self, leaf: Leaf, at: _RunAt, mesh: tuple[Array, ...]) -> None:
+    def _check_reads(self, leaf: Leaf, at: RunAt, mesh: tuple[Array, ...]) -> None:
         batch, rows, columns = (each.ravel() for each in mesh)
         for name in leaf.effect.reads:
-            holds, (number, filled) = self.stages[name].holds, at.filled.get(name, (0, {}))
-            if number != self.fillings.get(name, 0) or not filled:
+            if not self.is_current(name, at):
                 raise broken("N7", f"stage {name} is read by {leaf.text}, and not filled before")
+            holds, (_, filled) = self.stages[name].holds, at.filled[name]
             if not holds.is_operand or not leaf.effect.has_products:
                 continue
             read = [(Role.BATCH, batch), (Role.SUM, np.array(self._indices(at), np.int64))]
@@ -281,7 +198,7 @@ class _NestPart:
                     said = f"stage {name} does not hold all that {leaf.text} reads along {role}"
                     raise broken("N7", said)
 
-    def _memory(self, name: str, at: _RunAt) -> _Sums:
+    def _memory(self, name: str, at: RunAt) -> _Sums:
         """Sums as they are at a place: of another tile than before nothing is there."""
         sums = self.sums[name]
         now = {split: at.tiles[split][1] for split in self.stages[name].whole if split in at.tiles}
@@ -290,12 +207,12 @@ class _NestPart:
         sums.tiles |= now
         return sums
 
-    def _zero(self, name: str, at: _RunAt, mesh: tuple[Any, ...]) -> None:
+    def _zero(self, name: str, at: RunAt, mesh: tuple[Any, ...]) -> None:
         sums = self._memory(name, at)
         sums.values[mesh] = 0
         sums.there[mesh] = True
 
-    def _kept(self, name: str, at: _RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
+    def _kept(self, name: str, at: RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
         sums = self._memory(name, at)
         if not sums.there[mesh].all():
             raise broken("N6", f"sums {name} that {leaf.text} adds to or takes are not there")
@@ -304,7 +221,7 @@ class _NestPart:
 
     # -- leaves ------------------------------------------------------------------------------
 
-    def _compute(self, leaf: Leaf, at: _RunAt) -> None:
+    def compute(self, leaf: Leaf, at: RunAt) -> None:
         effect, mesh = leaf.effect, self._results_at(leaf, at)
         self._check_reads(leaf, at, mesh)
         if effect.clears is not None:
@@ -323,7 +240,7 @@ class _NestPart:
             sums = self._memory(effect.adds, at)
             sums.values[mesh], sums.there[mesh] = total, True
 
-    def _taken(self, effect: Effect, at: _RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
+    def _taken(self, effect: Effect, at: RunAt, mesh: tuple[Array, ...], leaf: Leaf) -> Array:
         assert effect.takes is not None
         skipped = [axis for axis in self.nest.axes if not axis.has_products]
         sums = self._memory(effect.takes, at)
@@ -333,7 +250,7 @@ class _NestPart:
         total = self._kept(effect.takes, at, mesh, leaf)
         return total if effect.adds is None else self._kept(effect.adds, at, mesh, leaf) + total
 
-    def _added(self, leaf: Leaf, at: _RunAt, mesh: tuple[Array, ...]) -> Array:
+    def _added(self, leaf: Leaf, at: RunAt, mesh: tuple[Array, ...]) -> Array:
         """The sums of a place with its products, K block after K block."""
         effect, indices = leaf.effect, self._indices(at)
         starts = effect.adds is None or (effect.starts and indices.start == 0)

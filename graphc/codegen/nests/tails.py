@@ -72,6 +72,12 @@ class Tail(Enum):
         "what is split are tiles of a split, of numbers",
         "the body twice where anything is left",
     )  # fmt: skip
+    BEHIND = _Way(
+        "counted with rest behind",
+        "of tiles of tiles: as counted; who does the last one does what is left of the inner tiles",
+        "what is split are tiles of a split, of numbers",
+        "the body twice where anything is left",
+    )  # fmt: skip
     STEPPED = _Way(
         "stepped", "as counted; the loop steps from one tile's first position to the next one's",
         "a loop inside takes the bounds", "a minimum for each tile",

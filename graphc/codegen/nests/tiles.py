@@ -6,7 +6,7 @@ In: splits, at sizes of a call. Out: lists of `TileRange`s, in the order of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from graphc.codegen.nests.nest import Axis, Split
@@ -17,13 +17,15 @@ from graphc.ir.dims import evaluate
 @dataclass(frozen=True, slots=True)
 class TileRange:
     """Positions [first, first + count) of an axis: tile `number` of a split; `tiles`: those of the
-    split whose tiles it has, where it has some. `run`: which of the runs."""
+    split whose tiles it has, where it has some. `run`: which of the runs. `is_rest`: whether it is
+    what whole tiles leave."""
 
     number: int
     first: int
     count: int
     tiles: tuple[TileRange, ...] = ()
     run: int = 0
+    is_rest: bool = False
 
     @property
     def positions(self) -> range:
@@ -71,7 +73,7 @@ def tiles_of_axis(split: Split, extent: int) -> list[TileRange]:
     runs = [number for number, run in enumerate(split.runs) for _ in range(run.count)]
     tiles = split.tail.tiles(extent, split.size, split.runs)
     return [
-        TileRange(number, first, count, run=runs[number] if runs else 0)
+        TileRange(number, first, count, (), runs[number] if runs else 0, count < split.size)
         for number, (first, count) in enumerate(tiles)
     ]
 
@@ -82,19 +84,22 @@ def blocks(split: Split, tiles: Sequence[TileRange], whole: int) -> list[TileRan
     groups: list[tuple[TileRange, ...]] = []
     if split.tail is Tail.BY_RUN:
         groups = [tuple(run) for _, run in groupby(tiles, lambda tile: tile.run)]
-    elif split.tail is Tail.APART:
-        size = split.of.size
-        groups = list(_batched([tile for tile in tiles if tile.count == size], split.size))
-        groups += [(tile,) for tile in tiles if tile.count != size]
+    elif split.tail in (Tail.APART, Tail.BEHIND):
+        groups = list(_batched([tile for tile in tiles if not tile.is_rest], split.size))
+        groups += [(tile,) for tile in tiles if tile.is_rest]
     elif split.tail is Tail.CLIPPED and split.of.tail is Tail.RUNS and split.size < whole:
         for _, run in groupby(tiles, lambda tile: tile.run):
             groups += _batched(list(run), split.size)
     else:
         groups = list(_batched(tiles, split.size))
-    return [
+    grouped = [
         TileRange(number, group[0].first, sum(tile.count for tile in group), group)
         for number, group in enumerate(groups)
     ]
+    if split.tail is Tail.BEHIND and grouped and grouped[-1].tiles[0].is_rest:
+        # No part of its own: it is done with the block before.
+        grouped[-1] = replace(grouped[-1], number=max(len(grouped) - 2, 0), is_rest=True)
+    return grouped
 
 
 def _batched(tiles: Sequence[TileRange], size: int) -> list[tuple[TileRange, ...]]:

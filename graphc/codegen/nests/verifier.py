@@ -51,6 +51,7 @@ from graphc.codegen.nests.visits import (
     check_loops,
     check_once,
     goes_through,
+    variants,
     visits,
 )
 from graphc.ir.dims import Extent, always_le
@@ -60,15 +61,16 @@ def verify_nest(nest: Nest) -> Nest:
     """`nest`, where all rules hold."""
     _names(nest)
     _axes(nest)
-    listed = list(visits(nest))
-    _stores(nest, listed)
-    _threads(nest, listed)
-    verify_sums(nest, listed)
-    for visit in listed:
-        _fills(nest, visit)
-        _by_leaf(nest, visit)
-    _room(nest)
-    _tails(nest, listed)
+    for variant in variants(nest):
+        listed = list(visits(variant))
+        _stores(nest, listed)
+        _threads(nest, listed)
+        verify_sums(nest, listed)
+        for visit in listed:
+            _fills(nest, visit)
+            _by_leaf(nest, visit)
+        _room(nest)
+        _tails(nest, listed)
     return nest
 
 
@@ -79,7 +81,9 @@ def _names(nest: Nest) -> None:
     axes = [axis.name for axis in nest.axes]
     splits = [split.name for split in all_splits(nest)]
     stages = [stage.name for stage in nest.stages]
-    for kind, names in (("axes", axes), ("splits", splits), ("stages", stages)):
+    outputs = [output.name for output in nest.outputs]
+    listed = (("axes", axes), ("splits", splits), ("stages", stages), ("outputs", outputs))
+    for kind, names in listed:
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise broken("N1", f"two {kind} are called {twice[0]}")
@@ -90,6 +94,9 @@ def _names(nest: Nest) -> None:
             _known("N1", f"axis of stage {stage.name}", axis, axes)
         for name in stage.whole:
             _known("N1", f"split of stage {stage.name}", name, splits)
+    for output in nest.outputs:
+        for axis in output.axes:
+            _known("N1", f"axis of output {output.name}", axis, axes)
     looped = {each.split.name for each in walk(nest.body) if isinstance(each, ForEach)}
     for split in nest.parallel:
         inside = [s.name for s in all_splits(nest) if s.name in looped and _is_made_of(s, split)]
@@ -105,6 +112,8 @@ def _names(nest: Nest) -> None:
                 _known("N1", "stage", name, stages, statement)
             for name in effect.covers:
                 _known("N1", "axis", name, axes, statement)
+            for name in effect.outputs:
+                _known("N1", "output", name, outputs, statement)
 
 
 def _known(
@@ -133,29 +142,37 @@ def _same(x: Extent, y: Extent) -> bool:
 
 
 def _stores(nest: Nest, listed: Sequence[Visit]) -> None:
-    """N3: of each part of the columns one leaf, of all else a loop or a leaf that covers it."""
-    stored: list[str] = []
-    for visit in listed:
-        effect = visit.effect
-        if effect is None or not effect.stores:
-            continue
-        stored += goes_through(nest, "N3", visit, effect)
-        for loop in visit.path:
-            is_sum = loop.split.axis.role is Role.SUM
-            if is_sum and effect.last is None and effect.takes is None:
-                name = loop.split.axis.name
-                raise broken("N3", f"stored for each tile of axis {name}", visit.statement)
-            if loop.split.tail is Tail.SHIFTED and not effect.overwrites and loop.split.rest != 0:
-                name = loop.split.axis.name
-                said = f"the last tile of axis {name} begins in the one before, and is stored again"
-                raise broken("N3", said, visit.statement)
-        inner = [each.split for each in visit.path if each.split.axis.role is Role.SUM]
-        if effect.last is not None and (not inner or inner[-1].name != effect.last):
-            said = f"stores in the last tile of {effect.last}, and is in no loop over it"
-            raise broken("N3", said, visit.statement)
-    if not any(visit.effect is not None and visit.effect.stores for visit in listed):
+    """N3: of each part of the columns one leaf, of all else a loop or a leaf that covers it; of
+    nests with outputs each of them along its axes."""
+    storing = [(each, each.effect) for each in listed if each.effect and each.effect.stores]
+    if not storing:
         raise broken("N3", "nothing is stored")
-    check_once(nest, "N3", "results are stored", stored)
+    stored: list[str] = []
+    for visit, effect in storing:
+        _stores_at(visit, effect)
+        if not nest.outputs:
+            stored += goes_through(nest, "N3", visit, effect)
+    if not nest.outputs:
+        check_once(nest, "N3", "results are stored", stored)
+    for output in nest.outputs:
+        stores = [each for each in storing if output.name in each[1].outputs]
+        if len(stores) != 1:
+            raise broken("N3", f"output {output.name} is stored by {len(stores)} leaves")
+        goes_through(nest, "N3", *stores[0], output.axes)
+
+
+def _stores_at(visit: Visit, effect: Effect) -> None:
+    for loop in visit.path:
+        name, is_sum = loop.split.axis.name, loop.split.axis.role is Role.SUM
+        if is_sum and effect.last is None and effect.takes is None:
+            raise broken("N3", f"stored for each tile of axis {name}", visit.statement)
+        if loop.split.tail is Tail.SHIFTED and not effect.overwrites and loop.split.rest != 0:
+            said = f"the last tile of axis {name} begins in the one before, and is stored again"
+            raise broken("N3", said, visit.statement)
+    inner = [each.split for each in visit.path if each.split.axis.role is Role.SUM]
+    if effect.last is not None and (not inner or inner[-1].name != effect.last):
+        said = f"stores in the last tile of {effect.last}, and is in no loop over it"
+        raise broken("N3", said, visit.statement)
 
 
 def _threads(nest: Nest, listed: Sequence[Visit]) -> None:
@@ -252,7 +269,7 @@ def _held(nest: Nest, stage: Stage, axis: Axis) -> list[Extent]:
 
 def _tails(nest: Nest, listed: Sequence[Visit]) -> None:
     for split in all_splits(nest):
-        of_tiles = split.tail in (Tail.CLIPPED, Tail.BY_RUN, Tail.APART)
+        of_tiles = split.tail in (Tail.CLIPPED, Tail.BY_RUN, Tail.APART, Tail.BEHIND)
         refusal = split.tail.refusal(split.extent, split.size, split.runs)
         if of_tiles and isinstance(split.of, Axis):
             refusal = "what is split are no tiles"
@@ -269,6 +286,8 @@ def _tails(nest: Nest, listed: Sequence[Visit]) -> None:
 def _untaken(path: Path, effect: Effect | None) -> Iterator[Split]:
     for loop in path if effect is not None else ():
         split = loop.split
+        if loop.rest == ():
+            continue  # of whole tiles alone
         exact = isinstance(split.of, Axis) and isinstance(split.rest, int) and split.rest == 0
         if not exact and effect is not None and split.tail not in effect.tails:
             yield split

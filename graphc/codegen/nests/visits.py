@@ -6,7 +6,8 @@ In: a nest. Out: `Visit`s in the order of the statements, and what the rules ask
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 from graphc.codegen.nests.nest import (
     Compute,
@@ -22,6 +23,31 @@ from graphc.errors import VerifyError
 
 Path = tuple[ForEach, ...]
 """The loops around a statement, the outermost first."""
+
+
+def variants(nest: Nest) -> Iterator[Nest]:
+    """The nest as it is for whole tiles and as it is for what is left, of each loop that has a body
+    of its own for that: to each the rules apply. Of a loop that is for whole tiles alone `rest` is
+    empty."""
+    for body in _variants(nest.body):
+        yield nest if body == nest.body else replace(nest, body=body)
+
+
+def _variants(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    yield from product(*(list(_ways(statement)) for statement in statements))
+
+
+def _ways(statement: Statement) -> Iterator[Statement]:
+    if not isinstance(statement, ForEach):
+        yield statement
+        return
+    whole = statement.rest if statement.rest is None else ()
+    for body in _variants(statement.body):
+        same = body == statement.body and whole == statement.rest
+        yield statement if same else replace(statement, body=body, rest=whole)
+    if statement.rest:
+        for body in _variants(statement.rest):
+            yield replace(statement, body=body, rest=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +99,23 @@ def broken(rule: str, said: str, at: Statement | None = None) -> VerifyError:
     return VerifyError(f"nest breaks rule {rule}: {said}{place}")
 
 
-def goes_through(nest: Nest, rule: str, visit: Visit, effect: Effect) -> list[str]:
+def goes_through(
+    nest: Nest, rule: str, visit: Visit, effect: Effect, results: Sequence[str] | None = None
+) -> list[str]:
     """The axes of results that the loops around a leaf and the leaf itself go through, each
-    position once; of axes with cells, which are parts of the columns, at least one. Raises
-    VerifyError where one is left out, or gone through again."""
+    position once; of axes with cells, which are parts of the columns, at least one. `results`:
+    those that the results have, if not all. Raises VerifyError where one is left out, or gone
+    through again."""
     through = []
     for axis in nest.axes:
         if axis.role is Role.SUM:
             continue
         loops = check_loops(rule, visit, axis.name, effect)
-        if loops or axis.name in effect.covers:
+        if results is not None and axis.name not in results:
+            if loops:
+                said = f"results along {', '.join(results) or 'no axis'} for each tile of axis"
+                raise broken(rule, f"{said} {axis.name}", visit.statement)
+        elif loops or axis.name in effect.covers:
             through.append(axis.name)
         elif axis.cells is None:
             said = f"the leaf is in no loop over axis {axis.name}, and does not cover it"

@@ -36,8 +36,11 @@ from graphc.system import IMPORTING
 class WriterContext(Protocol):
     """What stages and leaves write with; the writer needs no more of it."""
 
-    builder: LoopBuilder
-    addresses: Addresses
+    @property
+    def builder(self) -> LoopBuilder: ...
+
+    @property
+    def addresses(self) -> Addresses: ...
 
 
 Part = tuple[Number, Number]
@@ -94,7 +97,10 @@ class _Writer:
 
         def body(span: Span, parts: Mapping[str, Part] = at.parts) -> None:
             spans = {**at.place.spans, split.name: span}
-            self.block(loop.body, _At(replace(at.place, spans=spans), parts))
+            statements = loop.body
+            if span.is_rest and loop.rest is not None:
+                statements = loop.rest
+            self.block(statements, _At(replace(at.place, spans=spans), parts))
 
         if loop.within is not None:
             _WITHIN[loop.within.tail](self, loop, at.place[loop.within.name], body)
@@ -147,11 +153,11 @@ class _Writer:
         """The whole tiles, those of a part."""
         split, whole = loop.split, loop.split.whole
         begin: Number = 0
-        end: Number = self.numbers.bound(whole)
+        end: Number = whole
         if part is not None:
             begin, end = part
             if split.rest != 0:
-                end = self.numbers.minimum(end, whole)
+                end = self.numbers.minimum(end, self.numbers.bound(whole))
         elif whole == 1 and not loop.always:
             body(Span(of(0), of(0), split.size))
             return
@@ -166,20 +172,26 @@ class _Writer:
         split = loop.split
         if split.whole != 0:
             self._whole(loop, part, body)
-        if split.rest == 0:
+        self._if_left(split, split.rest, part, lambda: self._last(split, body))
+
+    def _if_left(
+        self, split: Split, rest: Extent, part: Part | None, last: Callable[[], None]
+    ) -> None:
+        """`last` where anything is left, by the part that ends with the last tile."""
+        if rest == 0:
             return
         tests = []
         if part is not None:
             tests.append(self.numbers.compare("eq", part[1], split.tiles))
-        if not isinstance(split.rest, int):
-            tests.append(self.numbers.compare("ne", split.rest, 0))
+        if not isinstance(rest, int):
+            tests.append(self.numbers.compare("ne", rest, 0))
         if not tests:
-            self._last(split, body)
+            last()
             return
         condition = tests[0] if len(tests) == 1 else self.builder.op("and", *tests)
         with self.builder.if_(condition) as branch:
             with branch.then():
-                self._last(split, body)
+                last()
             with branch.otherwise():
                 pass
 
@@ -187,11 +199,11 @@ class _Writer:
         number, rest = of(split.whole), split.rest
         first = number * split.size
         if split.tail is Tail.MASKED:
-            body(Span(number, first, split.size, rest))
+            body(Span(number, first, split.size, rest, is_rest=True))
         elif isinstance(rest, int):
-            body(Span(number, first, rest))
+            body(Span(number, first, rest, is_rest=True))
         elif split.tail is Tail.CLAMPED:
-            body(Span(number, first, split.size, rest))
+            body(Span(number, first, split.size, rest, is_rest=True))
         else:  # one by one
             ones = replace(split, variable=f"{split.name}_last")
             self.over(ones, 0, rest, rest, lambda r: body(Span(first + r, first + r, 1)))
@@ -214,7 +226,7 @@ class _Writer:
         """All tiles by one body. What is left of the tiles that are split may be a tile apart."""
         split, of_split = loop.split, loop.split.of
         extent, rest = split.extent, None
-        if split.tail is Tail.APART and isinstance(of_split, Split):
+        if split.tail in (Tail.APART, Tail.BEHIND) and isinstance(of_split, Split):
             extent, rest = of_split.whole, of_split.rest or None
         tiles = ceil_div(extent, split.size)
 
@@ -229,6 +241,10 @@ class _Writer:
                 end = self.numbers.minimum(end, tiles)
             self.over(split, begin, end, tiles, tile)
         if rest is None:
+            return
+        if split.tail is Tail.BEHIND:
+            left = Span(of(tiles), of(extent), 1, count=1, is_rest=True)
+            self._if_left(split, rest, part, lambda: body(left))
             return
         last = Span(of(tiles), of(extent), 1, count=1, is_last=True)
         if part is None:
@@ -300,7 +316,10 @@ class _Writer:
     def in_counted(self, loop: ForEach, outer: Span, body: Body) -> None:
         """The tiles of a block, of which so many are there."""
         split = loop.split
-
+        if outer.is_rest:
+            number = outer.first
+            body(Span(number, number * split.size, split.size, split.rest, is_rest=True))
+            return
         size = fixed(split.rest) if outer.is_last else split.size
 
         def tile(inside: Expr) -> None:
@@ -413,9 +432,10 @@ class _Writer:
             self.over(split, part.begin, part.end, extent, tile, suffix)
 
     def in_whole(self, loop: ForEach, outer: Span, body: Body) -> None:
-        """Tiles of a tile whose number of positions is known where code is written."""
+        """Tiles of a tile, of its positions that are there."""
         split = loop.split
-        of_tile = replace(split, of=replace(split.axis, extent=outer.size))
+        extent = outer.size if outer.rest is None else outer.rest
+        of_tile = replace(split, of=replace(split.axis, extent=extent))
 
         def tile(span: Span) -> None:
             body(replace(span, first=outer.first + span.first, inside=span.number))
@@ -428,12 +448,14 @@ _WAYS: dict[Tail, Callable[[_Writer, ForEach, Part | None, Body], None]] = {
     Tail.MASKED: _Writer.whole_and_last, Tail.ONE_BY_ONE: _Writer.whole_and_last,
     Tail.CLAMPED: _Writer.whole_and_last, Tail.SHIFTED: _Writer.shifted,
     Tail.COUNTED: _Writer.counted, Tail.BOUNDED: _Writer.counted, Tail.APART: _Writer.counted,
+    Tail.BEHIND: _Writer.counted,
     Tail.STEPPED: _Writer.stepped,
     Tail.NUMBERED: _Writer.numbered, Tail.CLIPPED: _Writer.clipped,
     Tail.RUNS: _Writer.runs, Tail.PEELED: _Writer.peeled,
 }  # fmt: skip
 _WITHIN: dict[Tail, Callable[[_Writer, ForEach, Span, Body], None]] = {
     Tail.COUNTED: _Writer.in_counted, Tail.APART: _Writer.in_counted,
+    Tail.BEHIND: _Writer.in_counted, Tail.MASKED: _Writer.in_whole,
     Tail.CLIPPED: _Writer.in_clipped, Tail.BY_RUN: _Writer.in_clipped,
     Tail.EXACT: _Writer.in_whole, Tail.WHOLE_AND_REST: _Writer.in_whole,
     Tail.RUNS: _Writer.in_whole, Tail.PEELED: _Writer.in_whole,

@@ -20,8 +20,8 @@ from graphc.codegen.recipes.contraction.recipe import (
     lower_contract,
 )
 from graphc.codegen.recipes.contraction.winograd import lower_winograd
-from graphc.codegen.recipes.nest.recipe import lower_nest
-from graphc.codegen.recipes.nest.update import lower_update
+from graphc.codegen.recipes.nest.recipe import NestPlan, lower_nest, plan_elements
+from graphc.codegen.recipes.nest.update import lower_update, plan_update
 from graphc.codegen.recipes.scan import lower_scan
 from graphc.codegen.recipes.scatter import lower_scatter
 from graphc.codegen.recipes.serial import lower_serial
@@ -40,30 +40,40 @@ RECIPES = {
 }  # fmt: skip
 
 
-NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {"contract": contract_nest}
-"""Those that make a nest first; the others write their loops themselves."""
+PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
+    "nest": plan_elements, "update": plan_update,
+}  # fmt: skip
+"""Of kernels without anchor."""
 
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
     """The nest that the loops of a kernel are written from; None where there is none."""
-    nest = NESTS.get(kernel.recipe)
-    return None if nest is None else nest(kernel.body, target)
+    if kernel.recipe == "contract":
+        return contract_nest(kernel.body, target)
+    plan = PLANS[kernel.recipe](kernel.body, target) if kernel.recipe in PLANS else None
+    return None if plan is None else plan.nest()
 
 
 def by_nest(
     kernel: KernelSpec, target: Target, sizes: Mapping[str, int], body: Graph,
     values: Mapping[Value, Array],
-) -> tuple[Array, Array]:  # fmt: skip
+) -> list[tuple[Array, Array]]:  # fmt: skip
     """What the nest of a kernel computes, by its runner, and what `body` has there, which is the
-    kernel's at `sizes`, with these values. Raises LoweringError for a kernel without a nest."""
-    from graphc.codegen.recipes.contraction.arrays import contract_by_nest  # compiling needs it not
+    kernel's at `sizes`, with these values: of a contraction its sums, else of each output. Raises
+    LoweringError for a kernel without a nest."""
+    # Compiling needs them not.
+    from graphc.codegen.recipes.contraction.arrays import contract_by_nest
+    from graphc.codegen.recipes.nest.arrays import elements_by_nest
 
-    both = None
-    if kernel.recipe in NESTS:
+    if kernel.recipe == "contract":
         both = contract_by_nest(kernel.body, target, sizes, body, values)
-    if both is None:
-        raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
-    return both
+        if both is not None:
+            return [both]
+    elif kernel.recipe in PLANS:
+        plan = PLANS[kernel.recipe](kernel.body, target)
+        if plan is not None:
+            return elements_by_nest(plan, sizes, values)
+    raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

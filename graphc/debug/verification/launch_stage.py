@@ -3,7 +3,8 @@
 Each launch gets what it would read, and memory of its own full of poison where it only writes. So a
 difference is its kernel's, and an element left unwritten shows. The loops are interpreted, which is
 slow: only of small kernels, once each, and of a larger one whose native code is wrong, to tell its
-lowering from LLVM. So are nests, where a kernel has one: what its sums give, before the epilogue.
+lowering from LLVM. So are nests, where a kernel has one: what its sums give, before the epilogue;
+of a kernel without sums, which elements are stored.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ class _Launches:
             self.as_nests.add(at.name)
             verify_nest(nest)
             values = self.kernels.values(spec.body, [read.copy() for read in reads])
-            actual, expected = by_nest(at.kernel, self.target, at.sizes, spec.body, values)
+            pairs = by_nest(at.kernel, self.target, at.sizes, spec.body, values)
         except GraphError as error:
             return Finding(blame, with_sentences(str(error)), at.place)
-        apart = difference(actual, expected)
+        apart = next(filter(None, (difference(*pair) for pair in pairs)), None)
         return None if apart is None else Finding(blame, f"{at}: {apart}", at.place)
 
     # -- loops -------------------------------------------------------------------------------

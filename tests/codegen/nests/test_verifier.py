@@ -82,7 +82,8 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[Statement
         if instead is not None:
             yield from instead
         elif isinstance(statement, ForEach):
-            yield replace(statement, body=tuple(_edited(statement.body, edit)))
+            rest = None if statement.rest is None else tuple(_edited(statement.rest, edit))
+            yield replace(statement, body=tuple(_edited(statement.body, edit)), rest=rest)
         else:
             yield statement
 

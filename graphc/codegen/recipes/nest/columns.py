@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.outer_blocks import BLOCK, levels_of
+from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.recipes.nest.emitter import NestEmitter, NestPart
+from graphc.codegen.recipes.nest.emitter import NestEmitter
 from graphc.codegen.recipes.nest.problem import LoopNest
 from graphc.ir.dims import Extent, always_le, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
@@ -139,10 +141,19 @@ class ColumnsPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSums(NestPart):
+class ColumnSums:
     """Writes the innermost loop, over columns."""
 
+    emit: NestEmitter
     plan: ColumnsPlan
+
+    @property
+    def builder(self) -> LoopBuilder:
+        return self.emit.builder
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.emit.evaluator
 
     def write(self, index: Index, part: Part | None) -> int:
         tiles = self.plan.tiling.tiles
@@ -184,7 +195,7 @@ class ColumnSums(NestPart):
                 pass
 
     def _vectors(self, column: Expr, offset: Expr, count: int) -> list[_Vector]:
-        lane = Variable(f"lane{next(_count)}", self.plan.nest.lanes)
+        lane = Variable(f"lane_t{next(_count)}", self.plan.nest.lanes)
         self.evaluator.addresses.bind_lane(lane, self.builder.block)
         vectors = []
         for start in range(0, count, self.plan.nest.lanes):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graphc.codegen.evaluate.addresses import Guard
+from graphc.codegen.evaluate.addresses import Addresses, Guard
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.evaluate.loop_cut import Part
 from graphc.codegen.loop_ir.builder import LoopBuilder
@@ -33,6 +33,10 @@ class NestEmitter:
     builder: LoopBuilder
     evaluator: Evaluator
     outputs: Sequence[StoreDestination]
+
+    @property
+    def addresses(self) -> Addresses:
+        return self.evaluator.addresses
 
     # -- loops -------------------------------------------------------------------------------
 
@@ -98,18 +102,3 @@ class NestEmitter:
         # All values first: an output may take the place of something another still reads.
         for destination, at, value in ready:
             self.evaluator.store(destination.buffer, destination.linear(at), value, guards)
-
-
-@dataclass(frozen=True, slots=True)
-class NestPart:
-    """Loops of a nest that are written through an emitter."""
-
-    emit: NestEmitter
-
-    @property
-    def builder(self) -> LoopBuilder:
-        return self.emit.builder
-
-    @property
-    def evaluator(self) -> Evaluator:
-        return self.emit.evaluator

@@ -20,10 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.loop_cut import LoopCut, Part
 from graphc.codegen.evaluate.reduction import UNROLL_LIMIT
 from graphc.codegen.evaluate.shuffles import pick
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.nests.nest import Compute, Effect, ForEach, Nest, NestPlace
+from graphc.codegen.recipes.nest.axes import OF_VECTORS, index_at, stored_at, vectors_of
+from graphc.codegen.recipes.nest.element_nest import element_nest
 from graphc.codegen.recipes.nest.emitter import NestEmitter
 from graphc.codegen.recipes.nest.problem import Domain, LoopNest, loop_nest
 from graphc.ir.dims import Extent, fixed
@@ -44,51 +46,60 @@ MOST_PHASES = 16
 class PhasesPlan:
     """Loops over cells, which have a period along each axis."""
 
-    nest: LoopNest
+    over: LoopNest
 
     @staticmethod
-    def of(nest: LoopNest) -> PhasesPlan | None:
+    def of(over: LoopNest) -> PhasesPlan | None:
         """For a nest all of whose outputs have one shape, where vectors along its last axis meet
         quotients in addresses, and cells along axes whose extents are numbers resolve them."""
-        body, shape = nest.body, nest.domain.shape
-        if nest.lanes < 2 or 0 in shape or nest.is_affine():
+        body, shape = over.body, over.domain.shape
+        if over.lanes < 2 or 0 in shape or over.is_affine():
             return None
         if any(type.shape != shape for type in body.output_types):
             return None
-        if any(destination.is_part for destination in nest.problem.outputs):
+        if any(destination.is_part for destination in over.problem.outputs):
             return None
         if any(_reduces_many(body, node) for node in body.nodes):
             return None
         for period in _candidates(body, shape):
-            phased = loop_nest(Domain(nest.problem, period))
+            phased = loop_nest(Domain(over.problem, period))
             if phased.lanes > 1 and phased.is_affine():
                 return PhasesPlan(phased)
         return None
 
-    def lower(self, emit: NestEmitter) -> Kernel:
-        return emit.over_loops(self.nest, 1, Cells(emit, self.nest).write)
+    def nest(self) -> Nest:
+        vectors = vectors_of(self.over, self.over.lanes)
+        body = (ForEach(vectors, (Compute(StoreCells(self.over)),)),)
+        return element_nest(self.over, body, vectors)
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """Writes the innermost loop: vectors of neighbouring cells, phase by phase."""
+class StoreCells:
+    """Stores all outputs in a vector of neighbouring cells, phase by phase."""
 
-    emit: NestEmitter
-    nest: LoopNest
+    over: LoopNest
 
-    def write(self, index: Index, part: Part | None) -> Extent:
-        inner, lanes = self.nest.inner, self.nest.lanes
-        cut = LoopCut(inner.variable.extent, lanes)
+    @property
+    def text(self) -> str:
+        cell = " x ".join(map(str, self.over.domain.period))
+        return f"cells of {cell}, vectors of {self.over.lanes}"
 
-        def vector(number: Expr, rest: Extent | None) -> None:
-            self.emit.vector(self.nest, lanes, number, rest, partial(self._store, index))
+    @property
+    def effect(self) -> Effect:
+        outputs = stored_at(self.over, len(self.over.loops))
+        return Effect(stores=True, outputs=outputs, tails=OF_VECTORS)
 
-        cut.each(self.emit.evaluator.addresses, f"v_{inner.first}", vector, part)
-        return cut.tiles
+    def write(self, emit: NestEmitter, place: NestPlace) -> None:
+        over, span = self.over, place["v"]
+        index = index_at(over, place, len(over.loops) - 1)
+        store = partial(self._store, emit, index)
+        emit.vector(over, over.lanes, span.number, span.rest, store)
 
-    def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...]) -> None:
-        domain = self.nest.domain
-        cell = index + domain.at(self.nest.inner, position)
+    def _store(
+        self, emit: NestEmitter, index: Index, position: Expr, guards: tuple[Guard, ...]
+    ) -> None:
+        domain = self.over.domain
+        cell = index + domain.at(self.over.inner, position)
         *outer, last = (range(period) for period in domain.period)
         for phases in itertools.product(*outer):
             elements = [domain.element(cell, (*phases, phase)) for phase in last]
@@ -96,25 +107,26 @@ class Cells:
             # All values first: an output may take the place of something another still reads.
             ready = [
                 [
-                    self.emit.evaluator.value(output, *where)
+                    emit.evaluator.value(output, *where)
                     for where in zip(elements, inside, strict=True)
                 ]
-                for output in self.nest.body.outputs
+                for output in self.over.body.outputs
             ]
             for output, values in enumerate(ready):
-                self._store_cells(output, elements, values, guards)
+                self._store_cells(emit, output, elements, values, guards)
 
     def _inside(self, element: Index) -> tuple[Guard, ...]:
         """Guards along the axes whose last cell is cut off, of those that `element` has."""
-        limits = zip(element, self.nest.problem.shape, self.nest.domain.period, strict=False)
+        limits = zip(element, self.over.problem.shape, self.over.domain.period, strict=False)
         return tuple((item, 0, dim) for item, dim, period in limits if dim % period)
 
     def _store_cells(
-        self, output: int, elements: list[Index], values: list[LoopValue], guards: tuple[Guard, ...]
-    ) -> None:
+        self, emit: NestEmitter, output: int, elements: list[Index], values: list[LoopValue],
+        guards: tuple[Guard, ...],
+    ) -> None:  # fmt: skip
         """Stores a value for each phase along the last axis, at `elements`, into an output."""
-        evaluator, buffer = self.emit.evaluator, self.emit.outputs[output].buffer
-        builder, shape = self.emit.builder, self.nest.problem.shape
+        evaluator, buffer = emit.evaluator, emit.outputs[output].buffer
+        builder, shape = emit.builder, self.over.problem.shape
         first = flatten(elements[0], shape)
         lane = evaluator.addresses.lane_of(first)
         if lane is None:

@@ -10,6 +10,8 @@ from typing import Protocol
 from graphc.codegen.evaluate.evaluator import Evaluator
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
+from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.recipes.common import declare_buffers, lanes_for
 from graphc.codegen.recipes.nest.columns import ColumnsPlan
 from graphc.codegen.recipes.nest.destinations import by_parts
@@ -24,14 +26,17 @@ from graphc.ir.nodes import Graph
 
 
 class NestPlan(Protocol):
-    """What a strategy would do for a nest: frozen, fields of its own."""
+    """What a strategy would do with the loops of a domain: frozen, fields of its own."""
 
-    def lower(self, emit: NestEmitter) -> Kernel:
-        """Writes the kernel."""
+    @property
+    def over(self) -> LoopNest: ...
+
+    def nest(self) -> Nest:
+        """The kernel as a value."""
 
 
 class NestStrategy(Protocol):
-    def of(self, nest: LoopNest) -> NestPlan | None:
+    def of(self, nest: LoopNest, /) -> NestPlan | ColumnsPlan | None:
         """The plan for a nest; None where the strategy does not fit."""
 
 
@@ -48,16 +53,34 @@ STRATEGIES: tuple[NestStrategy, ...] = (
 def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body without anchor. Buffers: the body's inputs, then its outputs."""
     builder = LoopBuilder(name)
+    planned = _planned(builder, body, target)
+    if planned is None:
+        return builder.finish(1)
+    plan, emit = planned
+    return plan.lower(emit) if isinstance(plan, ColumnsPlan) else write_nest(plan.nest(), emit)
+
+
+def plan_elements(body: Graph, target: Target) -> NestPlan | None:
+    """The plan of such a kernel; None where it has no results, or no nest."""
+    planned = _planned(LoopBuilder("elements"), body, target)
+    return None if planned is None or isinstance(planned[0], ColumnsPlan) else planned[0]
+
+
+def _planned(
+    builder: LoopBuilder, body: Graph, target: Target
+) -> tuple[NestPlan | ColumnsPlan, NestEmitter] | None:
+    """The plan, and what its loops are written with; None where no output has elements: what loops
+    that never run read may not exist either."""
     inputs, buffers = declare_buffers(builder, body)
     if all(type.numel == 0 for type in body.output_types):
-        return builder.finish(1)  # what loops that never run read may not exist either
+        return None
     body, outputs = by_parts(body, buffers)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
     plan = choose(loop_nest(Domain(NestProblem(body, outputs, evaluator.lanes))))
-    return plan.lower(NestEmitter(builder, evaluator, outputs))
+    return plan, NestEmitter(builder, evaluator, outputs)
 
 
-def choose(nest: LoopNest) -> NestPlan:
+def choose(nest: LoopNest) -> NestPlan | ColumnsPlan:
     """The plan of the first strategy that fits."""
     plans = (strategy.of(nest) for strategy in STRATEGIES)
     return next(plan for plan in plans if plan is not None)

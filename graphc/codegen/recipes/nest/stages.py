@@ -14,20 +14,18 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from graphc.codegen.evaluate.addresses import Guard
-from graphc.codegen.evaluate.loop_cut import LoopCut, Part
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
-from graphc.codegen.loop_ir.numbers import Number
-from graphc.codegen.recipes.nest.emitter import NestEmitter
+from graphc.codegen.nests.nest import Compute, Fill, ForEach, Nest, Split, Statement
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.recipes.nest.axes import vectors_of
+from graphc.codegen.recipes.nest.element_nest import StoreOutputs, element_nest, store_level
+from graphc.codegen.recipes.nest.kept_values import KeepValues, KeptValues
 from graphc.codegen.recipes.nest.problem import LoopNest
 from graphc.codegen.recipes.nest.widths import CHAIN, chain_length, registers
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import fixed
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
-from graphc.schedule.access import Index, coordinates, reads, unflatten
+from graphc.schedule.access import coordinates, reads
 
 VECTORS = range(16, 3, -1)
 """Vectors of a block: the first of these numbers that divides the loop's, else the last."""
@@ -40,110 +38,45 @@ MOST_KEPT = 3
 class StagesPlan:
     """The lanes, which fill several registers, and what each stage but the last keeps."""
 
-    nest: LoopNest
+    over: LoopNest
     lanes: int
     stages: tuple[tuple[GraphValue, ...], ...]
 
     @staticmethod
-    def of(nest: LoopNest) -> StagesPlan | None:
+    def of(over: LoopNest) -> StagesPlan | None:
         """For an elementwise nest of long chains. None where no two of them wait for one
         another."""
-        lanes = nest.lanes * registers(nest)
-        if lanes == nest.lanes:
+        lanes = over.lanes * registers(over)
+        if lanes == over.lanes:
             return None
-        stages, extent = values_to_keep(nest), nest.inner.variable.extent
+        stages, extent = values_to_keep(over), over.inner.variable.extent
         if not stages or not isinstance(extent, int) or extent < VECTORS[-1] * lanes:
             return None
-        return StagesPlan(nest, lanes, stages)
+        return StagesPlan(over, lanes, stages)
 
-    def lower(self, emit: NestEmitter) -> Kernel:
-        return emit.over_loops(self.nest, 1, StagedRow(emit, self).write)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedRow:
-    """Writes the innermost loop: through blocks of vectors, stage by stage."""
-
-    emit: NestEmitter
-    plan: StagesPlan
-
-    @property
-    def cut(self) -> LoopCut:
-        return LoopCut(self.plan.nest.inner.variable.extent, self.plan.lanes)
-
-    @property
-    def vectors(self) -> int:
-        """Those of a block."""
-        whole = fixed(self.cut.whole)
-        return next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
-
-    def write(self, index: Index, part: Part | None) -> int:
-        """The parts are blocks. The last block may have fewer vectors."""
-        emit, nest, lanes = self.emit, self.plan.nest, self.plan.lanes
-        b, addresses, whole, vectors = (
-            emit.builder,
-            emit.evaluator.addresses,
-            self.cut.whole,
-            self.vectors,
+    def nest(self) -> Nest:
+        """Blocks of vectors, and in each a loop for every stage; of what is left all at once."""
+        over, depth = self.over, len(self.over.loops)
+        vectors = vectors_of(over, self.lanes)
+        whole = fixed(vectors.whole)
+        count = next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
+        blocks = Split("u", vectors, count, Tail.BEHIND, variable=f"u_{over.inner.first}")
+        kept: list[KeptValues] = []
+        body: list[Statement] = []
+        for values in self.stages:
+            elements, before = count * self.lanes, tuple(kept)
+            stages = [KeptValues(over, v, elements, self.lanes, blocks.name) for v in values]
+            leaves = tuple(Compute(KeepValues(stage, before)) for stage in stages)
+            body.append(ForEach(vectors, leaves, within=blocks))
+            body += map(Fill, stages)
+            kept += stages
+        store, alone = (
+            ForEach(vectors, (Compute(StoreOutputs(over, depth, self.lanes, reads)),), blocks)
+            for reads in (kept, ())
         )
-        blocks = LoopCut(whole, vectors)
-        parts = fixed(blocks.tiles)
-        if part is None:
-            emit.store(nest, len(nest.loops) - 1, index)
-        begin, end = part or (0, parts)
-        with b.loop(begin, end, hint="u") as blocks_loop:
-            block = Variable(f"u_{nest.inner.first}", parts)
-            addresses.bind(block, blocks_loop.variable, b.block)
-            count = blocks.present(addresses, of(block))
-            self._block(index, of(block) * vectors, count)
-
-        def rest(number: Expr, rest: Extent | None) -> None:
-            emit.vector(nest, lanes, number, rest, partial(self._store, index))
-
-        self.cut.last(addresses, rest, part, parts)
-        return parts
-
-    def _store(self, index: Index, position: Expr, guards: tuple[Guard, ...] = ()) -> None:
-        nest = self.plan.nest
-        element = index + nest.domain.at(nest.inner, position)
-        self.emit.store(nest, len(nest.loops), element, guards)
-
-    def _block(self, index: Index, first: Expr, count: Number) -> None:
-        """All stages for `count` vectors from `first` on."""
-        builder, evaluator, body = self.emit.builder, self.emit.evaluator, self.plan.nest.body
-        lanes, inner = self.plan.lanes, self.plan.nest.inner.first
-        shape = self.plan.nest.domain.shape[inner:]
-
-        def inside(at: Index) -> Expr:
-            return flatten(at[inner:], shape) - first * lanes
-
-        for stage in self.plan.stages:
-            rows = {
-                value: builder.scratch(
-                    f"stage{value.node}", body.type_of(value).dtype, self.vectors * lanes
-                )
-                for value in stage
-            }
-            with builder.loop(0, count, hint="s") as vector_loop:
-                at = index + unflatten(self._position(first, vector_loop.variable), shape)
-                for value, row in rows.items():
-                    evaluator.store(row, inside(at), evaluator.value(value, at), ())
-            for value, row in rows.items():
-                evaluator.keep_row(value, index, row, inside, builder.block)
-        with builder.loop(0, count, hint="v") as vector_loop:
-            self._store(index, self._position(first, vector_loop.variable))
-
-    def _position(self, first: Expr, number: LoopValue) -> Expr:
-        """The elements of one vector of a block."""
-        addresses, inside, lanes = (
-            self.emit.evaluator.addresses,
-            self.emit.builder.block,
-            self.plan.lanes,
-        )
-        vector, lane = Variable(number.name, self.vectors), Variable(f"lane_{number.name}", lanes)
-        addresses.bind(vector, number, inside)
-        addresses.bind_lane(lane, inside)
-        return (first + of(vector)) * lanes + of(lane)
+        loop = ForEach(blocks, (*body, store), rest=(alone,))
+        inside = (*(store_level(over, depth - 1) if depth > 1 else ()), loop)
+        return element_nest(over, inside, blocks, stages=tuple(kept))
 
 
 def values_to_keep(nest: LoopNest) -> tuple[tuple[GraphValue, ...], ...]:

@@ -6,8 +6,8 @@ import pytest
 import graphc
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.recipes.lower import lower
+from graphc.codegen.recipes.nest.kept_values import ROW_LIMIT
 from graphc.codegen.recipes.nest.row_values import rows_to_keep
-from graphc.codegen.recipes.nest.rows import ROW_LIMIT
 from graphc.codegen.target import named
 from graphc.ir.handle import broadcast_to
 from graphc.ops.composite import log_softmax, softmax
