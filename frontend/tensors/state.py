@@ -83,6 +83,7 @@ Caches, which change no result:
 - `tracing.guards.bytecode.scan_bytecode`: of code objects
 - `tracing.assertions._asserted`: the same
 - `overrides.protocol.takes_over`: of types
+- `vision.operators._LIBRARY`: the operators that torchvision asks for
 - `overrides.interception._template`: of code that asks
 - `fx.node.qualified_name`: of functions
 """

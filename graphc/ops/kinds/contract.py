@@ -60,7 +60,8 @@ class Contract(Op):
     With `widens` results, sums and products have the type that the operands' compute as.
     `right_dtypes`: the types of the right operand, where those are not the left one's. With `pairs`
     indices of k are added two at a time, the odd one first; an odd number of them ends with one
-    product more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2, that says which of a pair, the odd one first.
+    product more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2,
+    that says which of a pair, the odd one first.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
