@@ -139,12 +139,14 @@ def test_an_output_that_a_kernel_leaves_unwritten_is_named(
 
 
 def test_a_nest_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    contract_nest = recipes.contract_nest
+
     def unready(body: Any, target: Any) -> Any:
-        nest = recipes.contract_nest(body, target)
+        nest = contract_nest(body, target)
         assert nest is not None
         return replace(nest, axes=nest.axes[1:])
 
-    monkeypatch.setitem(recipes.NESTS, "contract", unready)
+    monkeypatch.setattr(recipes, "contract_nest", unready)
     finding = blamed(verify_call(call()))
     assert "the nest of k" in finding.blame
     assert "rule N1: axes, splits and stages have names of their own" in finding.what

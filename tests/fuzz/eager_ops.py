@@ -123,7 +123,7 @@ def _arrays(results: Any) -> tuple[Array, ...]:
 
 def _gradients(op: Any, tensors: list[Any], attributes: Any, watched: bool) -> Any:
     """Of all results by all operands that have some. While ops are watched, they run one by one."""
-    before = swap_observer((lambda op, operands: nullcontext()) if watched else None)
+    before = swap_observer((lambda *asked: nullcontext()) if watched else None)
     try:
         leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in tensors]
         results = [y for y in CONTEXT.apply(op, tuple(leaves), attributes) if y.requires_grad]

@@ -37,7 +37,7 @@ def spread_blocks(x: Any, shape: Shape) -> Any:
             raise ShapeError(f"quantization: {x.tensor_type} does not divide {list(shape)}")
         apart += [own, size]
     one = tuple(1 if i % 2 else count for i, count in enumerate(apart))
-    return reshape(broadcast(reshape(x, shape=one), shape=tuple(apart)), shape=shape)
+    return reshape(broadcast(reshape(x, shape=one), shape=tuple(apart)), shape=tuple(shape))
 
 
 def _block(count: Any, extent: Any) -> Any:

@@ -13,6 +13,7 @@ import frontend as torch
 from frontend.eager import dispatch, native_ops, pointwise
 from frontend.tensors.bounded import Bounded
 from frontend.tensors.state import PREPARED
+from graphc.ir.registry import unregister
 from graphc.ir.types import DType, TensorType
 from graphc.ops.elementwise import neg
 from graphc.ops.kinds.composite import DEFINITIONS, Composite
@@ -117,6 +118,7 @@ def test_definitions_of_a_composite_evict_the_oldest() -> None:
 
     defined: list[int] = []
     op = Composite("doubled_here", define, samples=None)
+    unregister(op.name)
     of_sizes = [TensorType(DType.f32, (size,)) for size in range(1, DEFINITIONS + 101)]
     for type in of_sizes:
         op.definition((of_sizes[0],), {})

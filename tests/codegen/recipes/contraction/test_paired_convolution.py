@@ -239,7 +239,7 @@ def test_a_product_with_padding_is_skipped(kind: str, native_target: Any) -> Non
     case = CASES["padded"]
     graph = body(kind, case)
     left, right = drawn(graph)
-    right[0, 1, 0, 0], right[1, 0, 1, 1], left[0, 3, 2, 2] = np.inf, np.nan, -np.inf
+    right[0, 1, 0, 0], right[-1, 0, 1, 1], left[0, 3, 2, 2] = np.inf, np.nan, -np.inf
     (got,) = graphc.compile(graph, target=native_target)(left, right)
     assert same(got, defined(kind, case, left, right))
 
