@@ -243,8 +243,8 @@ def test_comparing_tensors() -> None:
 )
 def test_what_is_not_here_says_so_when_used(use: Any) -> None:
     refused = (
-        "is not here|there is no|there are quantize_|takes a number of elements|takes dynamic_shapes itself"
-        "|have no kernels by dispatch keys"
+        "is not here|there is no|there are quantize_|takes a number of elements"
+        "|takes dynamic_shapes itself|have no kernels by dispatch keys"
     )
     with pytest.raises(NotImplementedError, match=refused):
         use()
