@@ -7,6 +7,7 @@ see it, and `LeastOf`, a stage of what is the least magnitude in a copy.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,7 +32,6 @@ HALF = 16
 class PairsView(ContractionView):
     """The contraction of pairs: op, types, attributes and indices are those of the `Pairing`."""
 
-    pairing: Pairing
     products_each: ClassVar[int] = 2
 
     @property
@@ -42,10 +42,13 @@ class PairsView(ContractionView):
     def singly(self) -> ContractionView:
         return ContractionView(self.body, self.swapped)
 
-    def _contraction(self) -> tuple[Contract, Types, dict[str, Any]]:
+    @functools.cached_property
+    def pairing(self) -> Pairing:
         op, types, attributes = super()._contraction()
         assert op.pairing is not None
-        self.pairing = op.pairing(types, attributes)
+        return op.pairing(types, attributes)
+
+    def _contraction(self) -> tuple[Contract, Types, dict[str, Any]]:
         return self.pairing.of, self.pairing.types, self.pairing.attributes
 
     def element(
