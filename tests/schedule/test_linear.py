@@ -3,11 +3,7 @@ recursion runs into its limit. Times would tell more of the machine than of the 
 
 from __future__ import annotations
 
-import sys
-import time
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -16,29 +12,12 @@ from graphc import ops
 from graphc.ir.copying import copy_graph
 from graphc.schedule.build import plan_graph
 from graphc.schedule.dependences import Effects, HazardTracker
-from graphc.schedule.fusion import _kept
+from tests.counted_calls import calls
 
 MOST = 2.4
 """How much more work twice the graph may be."""
 FEW = 0.01
 """The part of all calls by which a file may be over: the last kernel of a chain may be another."""
-
-
-def calls(function: Callable[[], Any]) -> Counter[str]:
-    """How many functions of each file, and how many of C from there, are called while one runs."""
-    count: Counter[str] = Counter()
-
-    def note(frame: Any, event: str, argument: Any) -> None:
-        if event in ("call", "c_call"):
-            count[frame.f_code.co_filename] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def chain(count: int) -> graphc.Graph:
@@ -110,21 +89,6 @@ def test_twice_the_graph_is_twice_the_work(name: str) -> None:
     grown = {file: (once[file], n) for file, n in twice.items() if n > MOST * once[file] + few}
     assert not grown
     assert sum(twice.values()) <= MOST * sum(once.values())
-
-
-def test_what_is_kept_is_found_in_linear_time() -> None:
-    """A copied table is one call, whatever its size: this one is by time, eight times the graph
-    for at most twice eight times that (a copy for each product took 48 times)."""
-
-    def seconds(count: int) -> float:
-        graph, best = layers(count), float("inf")
-        for _ in range(3):
-            begun = time.process_time()
-            _kept(graph, enabled=True)
-            best = min(best, time.process_time() - begun)
-        return best
-
-    assert seconds(4000) < 16 * seconds(500)
 
 
 @pytest.mark.slow
