@@ -124,7 +124,9 @@ class AssignedPlaces:
                 value = place.now()
                 if is_plain(before) and _can_be_put(value):
                     yield Assigned(place, before, None)
-        new = [ItemSource(names, name, repr(name)) for names, name in reached.appeared()]
+        new: list[PlaceSource] = [
+            ItemSource(names, name, repr(name)) for names, name in reached.appeared()
+        ]
         for items in reached.containers:
             new += items.new_places()
         for place in new:

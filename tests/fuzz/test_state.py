@@ -22,11 +22,12 @@ FOLLOWED = (
     "bases", "context variable", "thread local", "tensor attribute", "tensor with an attribute",
     "object made inside", "list subclass", "named tuple", "counter", "item set", "attribute set",
     "counter of an object", "decay", "nonlocal counter", "items that count", "flags",
-    "counting module", "tensor attribute set",
+    "counting module", "tensor attribute set", "set that grows",
 )  # fmt: skip
 REFUSED = (
     "list that is read and grows", "iterator", "given list changed", "caught value",
-    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
+    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer", "objects in a dict",
+    "objects in a set",
 )  # fmt: skip
 
 

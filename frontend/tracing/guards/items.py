@@ -16,6 +16,7 @@ from frontend.tracing.outside.check import Equals, ValueCheck, is_plain, same, s
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import (
     Call,
+    ElementSource,
     ItemSource,
     PlaceSource,
     PositionSource,
@@ -33,7 +34,6 @@ millisecond to compare."""
 LARGEST_ARRAY = 1 << 16
 """Bytes up to which a NumPy array counts by its content."""
 
-_GROWING = (dict, set)
 DICTS = (dict, OrderedDict, defaultdict, Counter)
 """Dicts whose items each call can assign: of Python's classes."""
 
@@ -151,13 +151,17 @@ class Items:
         keys, pairs = _keyed(holder, then)
         return [*keys, *[holder[key] if key in open_ else value for key, value in pairs]]
 
-    def new_places(self) -> Iterator[ItemSource]:
-        """Within a trace: keys of a dict that were not there ahead of it."""
+    def new_places(self) -> Iterator[PlaceSource]:
+        """Within a trace: keys of a dict, elements of a set, that were not there ahead of it."""
         holder: Any = self.holder
-        known = set(_keyed(holder, self._check.then)[0]) if type(holder) in DICTS else set()
-        for key in holder if type(holder) in DICTS else ():
-            if key not in known:
-                yield ItemSource(holder, key, f"item {key!r} of {self.label}")
+        if type(holder) in DICTS:
+            known = set(_keyed(holder, self._check.then)[0])
+            for key in holder:
+                if key not in known:
+                    yield ItemSource(holder, key, f"item {key!r} of {self.label}")
+        elif type(holder) is set:
+            for element in holder.difference(self._check.then):
+                yield ElementSource(holder, element, f"element {element!r} of {self.label}")
 
     def appended(self) -> list[object]:
         """Within a trace: what it was given behind what it held, if no code reads it and all of
@@ -169,15 +173,10 @@ class Items:
 
     def settle(self) -> bool:
         """After a trace: whether to go on looking. A log that only grew is not looked at again:
-        Python's effects happen once. What a dict or set was given in the trace is a memo: it is
-        there from now on. A list that is read and grows is looked at, and found changed."""
+        Python's effects happen once. What is read and grows is looked at, and found changed."""
         if self.is_log:
             return False
-        if self.guard.holds() or not self._only_grown():
-            return True
-        if issubclass(type(self.holder), _GROWING):
-            self._check.then = self._check.counting(self._source.read())
-        return not self.written_only
+        return not self.written_only or self.guard.holds() or not self._only_grown()
 
     def _only_grown(self) -> bool:
         """Whether all that was there is still there, in its place where it has one."""

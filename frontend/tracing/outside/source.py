@@ -267,6 +267,31 @@ class ItemSource(PlaceSource):
             self.holder[self.key] = value
 
 
+class ElementSource(PlaceSource):
+    """A value that a set may hold: itself where it does."""
+
+    __slots__ = ()
+
+    holder: set[object]
+
+    def __init__(self, holder: set[object], element: object, label: str):
+        super().__init__(holder.__contains__, element, label)
+        self.holder = holder
+
+    @property
+    def identity(self) -> tuple[int, object]:
+        return id(self.holder), self.key
+
+    def read(self, call: Call = ()) -> object:
+        return self.key if self.key in self.holder else MISSING
+
+    def put(self, value: object) -> None:
+        if value is MISSING:
+            self.holder.discard(self.key)
+        else:
+            self.holder.add(value)
+
+
 class MemberSource(ItemSource):
     """An attribute of a Module: writing it begins an epoch (tensors.epoch)."""
 

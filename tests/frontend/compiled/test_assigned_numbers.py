@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -473,6 +474,41 @@ def test_items_of_lists_and_keys_that_are_given() -> None:
         return x * 3
 
     runs_as_eager(with_counter(once), 2)
+
+
+@pytest.mark.parametrize("kept", ["an element", "a key", "an object", "an object of a set"])
+def test_what_is_done_for_the_first_time_of_each(kept: str) -> None:
+    """A set remembers what was seen; eager code and compiled do the same the second time."""
+
+    def make() -> tuple[Any, Any]:
+        seen: Any = set() if kept in ("an element", "an object of a set") else {}
+
+        def step(x: Any, key: Any) -> Any:
+            if kept == "an object of a set":
+                seen.add(Counter())
+                return x * len(seen)
+            if key in seen:
+                return x
+            if kept == "an element":
+                seen.add(key)
+            else:
+                seen[key] = True if kept == "a key" else Counter()
+            return x * 2
+
+        return step, seen
+
+    (eager, expected), (function, seen) = make(), make()
+    compiled = torch.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a call that keeps an object runs eagerly
+        for key in (1, 1, 2, 2, 1, 3, 3, "a", "a", None, 1, 1, 2):
+            if key is None:
+                expected.clear()
+                seen.clear()
+            assert compiled(X, key).tolist() == eager(X, key).tolist(), key
+            assert len(seen) == len(expected), key
+    plain = kept in ("an element", "a key")
+    assert plain == (compiled.refusals == []), compiled.explain()
 
 
 def test_a_buffer_that_the_first_call_registers() -> None:
