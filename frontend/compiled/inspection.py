@@ -279,15 +279,15 @@ def _tensors_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
     """What these tensors and their gradients hold is put back at the end."""
     grads = [tensor._grad for tensor in tensors if isinstance(tensor._grad, Tensor)]
     kept: list[tuple[Any, dict[str, Any], Any]] = [
-        (t, dict(t.__dict__), np.array(t._value)) for t in [*tensors, *grads]
+        (t, dict(t._instance_state), np.array(t._value)) for t in [*tensors, *grads]
     ]
     counters = [(t._counter, t._counter[0]) for t in [*tensors, *grads]]
     try:
         yield
     finally:
         for tensor, state, content in kept:
-            tensor.__dict__.clear()
-            tensor.__dict__.update(state)
+            tensor._instance_state.clear()
+            tensor._instance_state.update(state)
             if tensor._value.flags.writeable:
                 tensor._value[...] = content
         for counter, before in counters:

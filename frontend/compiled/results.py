@@ -35,7 +35,7 @@ def put_on(dressed: Sequence[tuple[int, type, dict[str, Any]]], new: Sequence[Te
     """Give new results their classes and attributes."""
     for place, dress, added in dressed:
         new[place].__class__ = dress
-        new[place].__dict__.update(added)
+        new[place]._instance_state.update(added)
 
 
 def moved(grads: Sequence[Any], results: int, gone: int) -> list[Any]:

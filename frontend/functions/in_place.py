@@ -44,7 +44,7 @@ def view_in_place(function: Callable[..., Tensor], name: str = "") -> Callable[.
                 location=user_location(),
             )
         former = object.__new__(type(self))
-        former.__dict__.update(self.__dict__)
+        former._instance_state.update(self._instance_state)
         retains = self.retains_grad
         # What has a history keeps it: only that of a leaf is not recorded.
         with recording(True if former._edge is not None else STATE.grad_enabled):

@@ -49,6 +49,9 @@ _OPERATORS = (
 OPERATORS = frozenset(f"__{kind}{name}__" for name in _OPERATORS for kind in ("", "r", "i"))
 TEXTS = frozenset(("__repr__", "__format__", "__len__", "__bool__", "__float__", "__contains__"))
 
+ASKS_NOBODY = frozenset(("as_subclass",))
+"""How a subclass's own `__torch_function__` comes to a plain tensor."""
+
 _ORIGINALS: dict[FunctionType, FunctionType] = {}
 _LOCK = threading.Lock()
 _PLACE = "where the interceptor goes"
@@ -145,7 +148,8 @@ def register_subclass(cls: type) -> None:
     intercept_functions()
     for base in Tensor.__mro__[:-1]:
         for name, member in vars(base).items():
-            if not (is_public(name) or name in TEXTS) or _defined_by(cls, name) is not base:
+            asks = name in TEXTS or (is_public(name) and name not in ASKS_NOBODY)
+            if not asks or _defined_by(cls, name) is not base:
                 continue
             if isinstance(member, property):
                 setattr(cls, name, _property(member))

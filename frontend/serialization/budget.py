@@ -82,7 +82,7 @@ class Budget:
     def pay_for_result(self, value: Any) -> None:
         """Pay for what a function made."""
         if isinstance(value, Tensor):
-            self.spend(0, _TENSOR + sys.getsizeof(vars(value)))
+            self.spend(0, _TENSOR + sys.getsizeof(value._instance_state))
         else:
             array = value.nbytes if isinstance(value, np.ndarray) else 0
             self.spend(0, sys.getsizeof(value) + array)

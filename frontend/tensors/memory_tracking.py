@@ -133,7 +133,9 @@ def adopted_counter(counter: Counter, new: Any) -> Counter:
     if memory_of(counter) is memory:
         return counter
     memory_of(counter).written()
-    if memory.plain and not other_references(new.__dict__, "_counter"):  # nobody else counts by it
+    if memory.plain and not other_references(
+        new._instance_state, "_counter"
+    ):  # nobody else counts by it
         new._counter = memory.observed(new._counter[0])
         memory.plain = False
     return memory.observed(counter[0])

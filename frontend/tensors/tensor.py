@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frontend.tensors.added_attributes import STATE_OF, ClassOfTensors, added_to
 from frontend.tensors.autograd_members import AutogradMembers
 from frontend.tensors.dtypes import CPU, META, Size, device, strided
 from frontend.tensors.epoch import changed
@@ -33,7 +34,7 @@ FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
-class Tensor(AutogradMembers):
+class Tensor(AutogradMembers, metaclass=ClassOfTensors):
     """An n-dimensional array of one dtype that may take part in differentiation.
 
     `Tensor(data)` makes a tensor of the default dtype from numbers, `Tensor(2, 3)` an
@@ -70,6 +71,9 @@ class Tensor(AutogradMembers):
         if requires_grad:
             self.requires_grad = True
         return self
+
+    _instance_state = property(STATE_OF.__get__, STATE_OF.__set__)
+    """All that the instance holds, by attribute, as a dict."""
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -282,7 +286,7 @@ class Tensor(AutogradMembers):
         copy._requires_grad = self._requires_grad
         if self._grad is not None:
             copy._grad = self._grad.__deepcopy__(memo)
-        vars(copy).update(deepcopy(added_attributes(self), memo))
+        copy._instance_state.update(deepcopy(added_attributes(self), memo))
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -317,17 +321,9 @@ def _repeats(array: np.ndarray) -> bool:
     return False
 
 
-_OWN = {*AutogradMembers.__annotations__, "_value", "tensor_type"}
-
-
 def added_attributes(tensor: Tensor) -> dict[str, Any]:
     """What the user put on a tensor: copies and pickles have it too."""
-    return added_to(vars(tensor))
-
-
-def added_to(state: dict[str, Any]) -> dict[str, Any]:
-    """The same of a tensor's state."""
-    return {name: value for name, value in state.items() if name not in _OWN}
+    return added_to(tensor._instance_state)
 
 
 def pickled_value(tensor: Tensor) -> np.ndarray | TensorType:

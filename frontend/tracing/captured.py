@@ -39,8 +39,8 @@ class Captured:
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
-        self.state_outside = tensor.__dict__
-        self.state_inside = {**tensor.__dict__, "_counter": [0]}
+        self.state_outside = tensor._instance_state
+        self.state_inside = {**tensor._instance_state, "_counter": [0]}
         for name in ("_edge", "_view", "_accumulator"):
             self.state_inside.pop(name, None)
         self.input: GraphInput | None = None
@@ -58,4 +58,4 @@ class Captured:
 
 def have_state(tensor: Tensor, state: dict[str, Any]) -> None:
     """Make `state` that of a tensor, whatever its class does when attributes are set."""
-    object.__setattr__(tensor, "__dict__", state)
+    object.__setattr__(tensor, "_instance_state", state)

@@ -48,7 +48,7 @@ class Histories:
         captured = self._session.captured.get(id(tensor))
         if captured is None and not isinstance(tensor._value, np.ndarray):
             return None
-        state = vars(tensor) if captured is None else captured.state_outside
+        state = tensor._instance_state if captured is None else captured.state_outside
         edge = state.get("_edge")
         if state.get("_requires_grad"):
             self._asked[id(tensor)] = tensor, edge is None

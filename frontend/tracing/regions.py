@@ -140,7 +140,7 @@ class TracedRegion:
         """`tensor`, from around, is about to be changed."""
         if id(tensor) not in self.changed:
             seen = None if tensor._view is None else tensor._view.seen
-            self.changed[id(tensor)] = (tensor, dict(tensor.__dict__), seen)
+            self.changed[id(tensor)] = (tensor, dict(tensor._instance_state), seen)
 
     def restore(self) -> list[Tensor]:
         """Put back what was changed; the tensors whose new values stand in `results`. Views among
@@ -158,5 +158,5 @@ class TracedRegion:
 
 def restored(tensor: Tensor, state: dict[str, Any]) -> None:
     """Give a tensor back the state it had."""
-    tensor.__dict__.clear()
-    tensor.__dict__.update(state)
+    tensor._instance_state.clear()
+    tensor._instance_state.update(state)

@@ -6,8 +6,8 @@ read becomes an input of the graph; one changed in place, an output aliased to t
 left in `.grad` become outputs. In a trace `_value` of a tensor is a graph variable, and the tape
 runs on those, so `backward()` inside the function just adds its ops to the graph.
 
-A tensor's state is its `__dict__`. The one it has outside is laid aside whole, never written, and
-laid back by one assignment, so that doing that twice is doing it once: `with leaving(session),
+A tensor's state is its instance's dict. The one it has outside is laid aside whole, never written,
+and laid back by one assignment, so that doing that twice is doing it once: `with leaving(session),
 session:` loses nothing to an interrupt, at whatever line it comes.
 """
 

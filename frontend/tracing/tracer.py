@@ -14,9 +14,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any
 
 from frontend.eager.backward import passes_region
+from frontend.tensors.added_attributes import added_to
 from frontend.tensors.sizes import opened
 from frontend.tensors.state import STATE, suspended
-from frontend.tensors.tensor import Tensor, added_to
+from frontend.tensors.tensor import Tensor
 from frontend.tracing import tree
 from frontend.tracing.effects import RepeatedEffect, TracedEffects
 from frontend.tracing.guards.kinds import forward_of, generator_state, name_in
@@ -151,7 +152,9 @@ class Trace:
 
     def _check_flags(self) -> None:
         for captured in self.session.captured.values():
-            if not _same_items(*map(added_to, (vars(captured.tensor), captured.state_outside))):
+            if not _same_items(
+                *map(added_to, (captured.tensor._instance_state, captured.state_outside))
+            ):
                 raise TraceError(
                     "an attribute of a tensor from outside is assigned while tracing; compiled "
                     "code would not repeat the assignment",

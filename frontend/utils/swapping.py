@@ -18,8 +18,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         raise TraceError(
             "swap_tensors in a trace", hint="swap them outside", location=user_location()
         )
-    first, second = dict(t1.__dict__), dict(t2.__dict__)
+    first, second = dict(t1._instance_state), dict(t2._instance_state)
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
-    object.__setattr__(t1, "__dict__", second)
-    object.__setattr__(t2, "__dict__", first)
+    object.__setattr__(t1, "_instance_state", second)
+    object.__setattr__(t2, "_instance_state", first)
     changed()

@@ -26,8 +26,8 @@ FOLLOWED = (
 )  # fmt: skip
 REFUSED = (
     "list that is read and grows", "iterator", "given list changed", "caught value",
-    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer", "objects in a dict",
-    "objects in a set",
+    "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
+    "objects in a dict", "objects in a set",
 )  # fmt: skip
 
 

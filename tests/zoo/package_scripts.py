@@ -470,7 +470,7 @@ def higher(z: Any) -> None:
 
     net = _net(z)
     optimizer = z.torch.optim.SGD(net.parameters(), lr=0.1)
-    with h.innerloop_ctx(net, optimizer) as (inner, steps):
+    with h.innerloop_ctx(net, optimizer, copy_initial_weights=False) as (inner, steps):
         steps.step(inner(z.draw(4, 6)).square().mean())
         inner(z.draw(4, 6)).square().mean().backward()
     z.show([p.grad for p in net.parameters()])

@@ -19,6 +19,8 @@ from types import (
 )
 from typing import Any
 
+from frontend.tensors.tensor import Tensor
+
 OURS = {"frontend", "graphc", "numpy"}
 LIBRARY = {*OURS, "builtins", *sys.stdlib_module_names} - {"__main__"}
 
@@ -83,7 +85,8 @@ def is_nn_module(kind: type) -> bool:
 def state_of(value: Any) -> dict[str, Any] | None:
     """The attributes an object has of its own; None where it can have none."""
     try:
-        state = object.__getattribute__(value, "__dict__")
+        name = "_instance_state" if issubclass(type(value), Tensor) else "__dict__"
+        state = object.__getattribute__(value, name)
     except (AttributeError, TypeError):
         return None
     return state if isinstance(state, dict) else None

@@ -128,12 +128,12 @@ def test_an_interrupt_when_a_trace_is_left() -> None:
     from frontend.tracing.session import Session
 
     w = torch.nn.Parameter(torch.ones(2))
-    outside = w.__dict__
+    outside = w._instance_state
     functions = [Session.__enter__, Session.__exit__, Session.leave, leaving.__exit__]
     for code in [function.__code__ for function in functions]:
         for number in sorted({line for *_, line in code.co_lines() if line})[1:]:
             _interrupt_at((code, number), w)
-            assert w.__dict__ is outside and isinstance(w._value, np.ndarray)
+            assert w._instance_state is outside and isinstance(w._value, np.ndarray)
             assert STATE.mode is None and not STATE.watched
 
 

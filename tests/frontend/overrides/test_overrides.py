@@ -102,6 +102,43 @@ def test_as_subclass_shares_memory_and_refuses_other_types() -> None:
         x.as_subclass(int)
 
 
+class Described:
+    """A base that comes ahead of Tensor and has a dict of its own."""
+
+    def described_as(self, other: Any) -> Any:
+        self.__dict__.update(other.__dict__)
+        return self
+
+
+class Image(Described, torch.Tensor):
+    pass
+
+
+def test_attributes_are_what_was_added() -> None:
+    """Who copies the attributes of a tensor copies no value, type or history."""
+    x = torch.arange(2.0).as_subclass(Image)
+    x.name, x.size_of = "a", [1]
+    y = (x * 2).described_as(x)
+    assert y.tolist() == [0, 2] and y.__dict__ == x.__dict__ == {"name": "a", "size_of": [1]}
+    assert y.size_of is x.size_of and vars(copy.copy(y)) == vars(copy.deepcopy(y)) == vars(x)
+    plain = torch.ones(1)
+    plain.__dict__ = y.__dict__
+    del plain.__dict__["name"]
+    plain.__dict__ |= {"more": 1}
+    assert plain.__dict__.pop("more") == 1 and plain.__dict__.setdefault("b", 2) == plain.b == 2
+    assert dir(plain).count("size_of") == 1 and not hasattr(plain, "name")
+    with pytest.raises(AttributeError, match="'_value' belongs to the tensor"):
+        plain.__dict__["_value"] = 3
+    plain.__dict__.clear()
+    assert plain.__dict__ == torch.nn.Parameter(plain).__dict__ == {} and plain.tolist() == [1]
+
+
+def test_as_subclass_asks_nobody() -> None:
+    x = logged()
+    Logged.log.clear()
+    assert type(x.as_subclass(torch.Tensor)) is torch.Tensor and Logged.log == []
+
+
 def test_subclasses_that_do_not_know_each_other() -> None:
     x, y = logged(), torch.ones(3).as_subclass(Plain)
     with pytest.raises(TypeError, match=r"no implementation found for .*add.*Plain"):
