@@ -291,8 +291,8 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
         if array.__class__ is not _Array:
             return _uncomputed(op, operands, prepared)
     try:
-        compute = prepared.compute
-        value = compute(*arrays) if prepared.native else _QUIET.run(compute, *arrays)
+        native = prepared.native
+        value = native.call(*arrays) if native else _QUIET.run(prepared.compute, *arrays)
     except GraphError as error:  # a content check inside a composite
         raise located(error) from None
     result = _new(Tensor)
@@ -392,8 +392,8 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
     array = x._value
     if array.__class__ is not _Array:
         return CONTEXT.apply(op, (x,), {})[0]
-    compute = prepared.compute
-    value = compute(array) if prepared.native else _QUIET.run(compute, array)
+    native = prepared.native
+    value = native.call(array) if native else _QUIET.run(prepared.compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -414,8 +414,8 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     left, right = x._value, y._value
     if left.__class__ is not _Array or right.__class__ is not _Array:
         return CONTEXT.apply(op, (x, y), {})[0]
-    compute = prepared.compute
-    value = compute(left, right) if prepared.native else _QUIET.run(compute, left, right)
+    native = prepared.native
+    value = native.call(left, right) if native else _QUIET.run(prepared.compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
