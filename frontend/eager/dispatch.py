@@ -178,10 +178,12 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
     is left to `apply`: for errors, operands without an array, ops that are watched."""
     if STATE.watched:
         return None
-    arrays = [x._value for x in operands]
-    for array in arrays:
+    arrays = []
+    for x in operands:
+        array = x._value
         if array.__class__ is not _Array:
             return None
+        arrays.append(array)
     fits = _FITS.get(op)
     try:
         value = np.stack(arrays, **attributes) if op is stack else op.view(*arrays, **attributes)
@@ -252,11 +254,16 @@ def record_moved(
     node.op = op
     node.attributes = attributes
     node.saves = saves = _new(Saves)
-    saves.types = tuple([x.tensor_type for x in operands])
     saves.result_types = (result.tensor_type,)
     saves.inputs = saves.outputs = ()
     node.sequence = next_sequence()
-    node.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
+    if len(operands) == 1:  # it is what records
+        (x,) = operands
+        saves.types = (x.tensor_type,)
+        node.edges = (x._edge or (x, 0),)
+    else:
+        saves.types = tuple([x.tensor_type for x in operands])
+        node.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
     result._edge = (node, 0)
     result._requires_grad = True
 
