@@ -19,6 +19,8 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 LONG_FUNCTIONS = {
     "graphc/runtime/native_call.py: _text": "one function of LLVM text, in the order it runs",
+    "graphc/runtime/direct_call.py: _text": "one function of LLVM text, in the order it runs",
+    "graphc/runtime/native_call.py: _fits": "two functions of LLVM text",
     "graphc/runtime/pool_text.py: pool_text": "one module of LLVM text",
     "graphc/codegen/program/profiling_driver.py: _functions": "one text of LLVM functions",
     "frontend/nn/functional/multi_head.py: multi_head_attention_forward": "PyTorch's parameters",

@@ -59,9 +59,9 @@ class BlockedOp:
         result = np.empty_like(flat)
         whole = len(flat) - len(flat) % block
         for start in range(0, whole, block):
-            result[start : start + block] = self.native.one(flat[start : start + block])
+            result[start : start + block] = self.native.call(flat[start : start + block])
         if whole < len(flat):
             last = np.zeros(block, flat.dtype)
             last[: len(flat) - whole] = flat[whole:]
-            result[whole:] = self.native.one(last)[: len(flat) - whole]
+            result[whole:] = self.native.call(last)[: len(flat) - whole]
         return result.reshape(array.shape)

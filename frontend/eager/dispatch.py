@@ -178,10 +178,12 @@ def _moved(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Te
     is left to `apply`: for errors, operands without an array, ops that are watched."""
     if STATE.watched:
         return None
-    arrays = [x._value for x in operands]
-    for array in arrays:
+    arrays = []
+    for x in operands:
+        array = x._value
         if array.__class__ is not _Array:
             return None
+        arrays.append(array)
     fits = _FITS.get(op)
     try:
         value = np.stack(arrays, **attributes) if op is stack else op.view(*arrays, **attributes)
@@ -252,11 +254,16 @@ def record_moved(
     node.op = op
     node.attributes = attributes
     node.saves = saves = _new(Saves)
-    saves.types = tuple([x.tensor_type for x in operands])
     saves.result_types = (result.tensor_type,)
     saves.inputs = saves.outputs = ()
     node.sequence = next_sequence()
-    node.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
+    if len(operands) == 1:  # it is what records
+        (x,) = operands
+        saves.types = (x.tensor_type,)
+        node.edges = (x._edge or (x, 0),)
+    else:
+        saves.types = tuple([x.tensor_type for x in operands])
+        node.edges = tuple([(x._edge or (x, 0)) if x._requires_grad else None for x in operands])
     result._edge = (node, 0)
     result._requires_grad = True
 
@@ -291,8 +298,8 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
         if array.__class__ is not _Array:
             return _uncomputed(op, operands, prepared)
     try:
-        compute = prepared.compute
-        value = compute(*arrays) if prepared.native else _QUIET.run(compute, *arrays)
+        native = prepared.native
+        value = native.call(*arrays) if native else _QUIET.run(prepared.compute, *arrays)
     except GraphError as error:  # a content check inside a composite
         raise located(error) from None
     result = _new(Tensor)
@@ -392,8 +399,8 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
     array = x._value
     if array.__class__ is not _Array:
         return CONTEXT.apply(op, (x,), {})[0]
-    compute = prepared.compute
-    value = compute(array) if prepared.native else _QUIET.run(compute, array)
+    native = prepared.native
+    value = native.call(array) if native else _QUIET.run(prepared.compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -414,8 +421,8 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     left, right = x._value, y._value
     if left.__class__ is not _Array or right.__class__ is not _Array:
         return CONTEXT.apply(op, (x, y), {})[0]
-    compute = prepared.compute
-    value = compute(left, right) if prepared.native else _QUIET.run(compute, left, right)
+    native = prepared.native
+    value = native.call(left, right) if native else _QUIET.run(prepared.compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type

@@ -9,7 +9,6 @@ ops run one by one. What the rule does not read is passed as one number, spread 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -39,7 +38,7 @@ decides what is faster, and no bit.)"""
 
 
 def at_once(record: Record) -> Record:
-    """The record with its rule as one program, where that can be done and says more than one op.
+    """The record, its rule made one program where that can be done and says more than one op.
     Not where the ops are recorded, traced or watched. A record may be of a user's own function."""
     if not isinstance(record.op, Op):
         return record
@@ -50,13 +49,16 @@ def at_once(record: Record) -> Record:
     if STATE.grad_enabled:
         return record
     if record.op is addmm:
-        return replace(record, op=LINEAR)
+        record.op = LINEAR
+        return record
     if not _can_be_one(record):
         return record
     steps = _STEPS.get((record.op, wanted))
     if steps is None:
         steps = _STEPS[record.op, wanted] = _steps(record, wanted)
-    return replace(record, op=_program(record.op, wanted)) if steps > 1 else record
+    if steps > 1:
+        record.op = _program(record.op, wanted)
+    return record
 
 
 def _can_be_one(record: Record) -> bool:

@@ -22,6 +22,9 @@ from graphc.ops.movement import broadcast, reshape, transpose
 Base = Callable[[Array], Array] | None
 """Makes of an operand the contiguous array that is passed; None for one that is passed itself."""
 
+COPIED: Base = partial(np.asarray, order="C")
+"""For operands that no kernel reads as they lie."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -74,7 +77,7 @@ def base_of(array: Array, layout: Layout | None) -> Base:
     if array.flags.c_contiguous:
         return None
     if layout is None:
-        return partial(np.asarray, order="C")
+        return COPIED
     index = (*[0 if axis in layout.spread else slice(None) for axis in range(array.ndim)], ...)
     kept = sorted(layout.order)
     permutation = tuple([kept.index(axis) for axis in layout.order])

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from frontend.eager.kernel_families import family, known_results
-from frontend.eager.layouts import Base, Layouts, base_of, layout_of
+from frontend.eager.layouts import COPIED, Base, Layouts, base_of, layout_of
 from frontend.eager.merged_axes import merged_call
 from frontend.eager.pointwise import is_pointwise, known_pointwise, pointwise
 from frontend.tensors.bounded import Bounded
@@ -26,8 +26,10 @@ from graphc.errors import GraphError
 from graphc.ir.nodes import exact
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import Array, Arrays, Op, Types
+from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
+    from graphc.runtime.direct_call import DirectCall, Strides
     from graphc.runtime.executable import Executable
 
 Run = Callable[[list[Array]], tuple[Array, ...]]
@@ -57,65 +59,55 @@ def result_types(op: Op, types: Types, attributes: dict[str, Any]) -> Types:
 
 
 class NativeOp:
-    """One op for given attributes and operand types. Nothing is compiled before it is called."""
+    """One op for given attributes and operand types. Nothing is compiled before it is called.
 
-    __slots__ = ("_by_layout", "_by_strides", "_run", "attributes", "op", "types")
+    `call` takes the arrays and returns the one result, or a tuple of several. It raises what
+    NumPy's run of the op raises, IndexRangeError or ContentError, where a content check fails."""
+
+    __slots__ = ("_by_layout", "_by_strides", "_direct", "attributes", "call", "op", "types")
 
     def __init__(self, op: Op, types: Types, attributes: dict[str, Any]):
         self.op = op
         self.types = types
         self.attributes = attributes
-        self._run: Run = self._first  # for contiguous operands
-        self._by_layout: Bounded[Layouts, Run] = Bounded(_LAYOUTS)
+        self.call: Callable[..., Any] = self._called
+        self._direct: DirectCall | None = None
+        self._by_layout: Bounded[Layouts, Executable] = Bounded(_LAYOUTS)
         self._by_strides: Bounded[Any, tuple[Run, list[Base]]] = Bounded(_LAYOUTS)
 
-    def one(self, *arrays: Array) -> Array:
-        """The one result; raises as `all` does."""
-        try:
-            for array in arrays:
-                if not array.flags.c_contiguous:
-                    return self._strided(arrays)[0]
-            return self._run(list(arrays))[0]
-        except GraphError:
-            self._explain(arrays)
-            raise
-
     def all(self, arrays: Arrays) -> tuple[Array, ...]:
-        """All results. Raises what NumPy's run of the op raises, IndexRangeError or ContentError,
-        where a content check fails."""
+        """All results, as a tuple; raises as `call` does."""
+        results = self.call(*arrays)
+        return results if results.__class__ is tuple else (results,)
+
+    def _called(self, *arrays: Array) -> Any:
+        """`call` where native code has not seen such arrays, or does not take them by itself."""
+        key = tuple([None if array.flags.c_contiguous else array.strides for array in arrays])
         try:
-            for array in arrays:
-                if not array.flags.c_contiguous:
-                    return self._strided(arrays)
-            return self._run(list(arrays))
+            run, bases = self._by_strides.get(key) or self._prepared(key, arrays)
+            results = run([a if base is None else base(a) for a, base in zip(arrays, bases)])
         except GraphError:
-            self._explain(arrays)
+            # Native code knows the extremes, NumPy names the first element that is wrong.
+            self.op.run(arrays, self.attributes)
             raise
+        return results[0] if len(results) == 1 else results
 
-    def _explain(self, arrays: Arrays) -> None:
-        """Raise NumPy's error: native code knows the extremes, NumPy names the first element that
-        is wrong."""
-        self.op.run(arrays, self.attributes)
-
-    def _first(self, arrays: list[Array]) -> tuple[Array, ...]:
-        """The first call with contiguous operands: `_run`, until it is compiled."""
-        self._run = self._run_for((None,) * len(self.types))
-        return self._run(arrays)
-
-    def _strided(self, arrays: Arrays) -> tuple[Array, ...]:
-        key = tuple([array.strides for array in arrays])
-        known = self._by_strides.get(key)
-        if known is None:
-            layouts = tuple([layout_of(array) for array in arrays])
-            bases = [base_of(array, layout) for array, layout in zip(arrays, layouts)]
-            known = self._by_strides[key] = (self._run_for(layouts), bases)
-        run, bases = known
-        return run([a if base is None else base(a) for a, base in zip(arrays, bases)])
-
-    def _run_for(self, layouts: Layouts) -> Run:
-        if layouts not in self._by_layout:
-            self._by_layout[layouts] = self._executable(layouts).run
-        return self._by_layout[layouts]
+    def _prepared(self, key: tuple[Strides, ...], arrays: Arrays) -> tuple[Run, list[Base]]:
+        """What runs arrays of these strides, and how each is passed to it."""
+        layouts = tuple([layout_of(array) for array in arrays])
+        bases = [base_of(array, layout) for array, layout in zip(arrays, layouts)]
+        executable = self._by_layout.get(layouts)
+        if executable is None:
+            executable = self._by_layout[layouts] = self._executable(layouts)
+        known = self._by_strides[key] = (executable.run, bases)
+        if all([base is not COPIED for base in bases]):
+            if self._direct is None:
+                with IMPORTING:
+                    from graphc.runtime.direct_call import DirectCall
+                self._direct = DirectCall(self._called)
+            self._direct.add(executable, self.types, key)
+            self.call = self._direct.function
+        return known
 
     def _executable(self, layouts: Layouts) -> Executable:
         if is_pointwise(self.op, self.types, self.attributes):

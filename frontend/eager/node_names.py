@@ -97,17 +97,27 @@ _CHOSEN: dict[str, Callable[[Any], str]] = {
 }
 
 
+_SEVERAL = (tuple, list)
+
+
 def naming(function: Any, label: str | None, along: str | None) -> Any:
     """`function`, whose results' nodes have a name: `label`, or `along` where there are several."""
+
+    by_tensors = label in {name for name, _ in _OF_TENSORS}
 
     @functools.wraps(function)
     def naming(*arguments: Any, **keywords: Any) -> Any:
         result = function(*arguments, **keywords)
-        if isinstance(result, tuple | list):
+        edge = getattr(result, "_edge", None)
+        if edge is not None:
+            if label is not None:
+                name = _by_tensors(label, arguments) if by_tensors else label
+                _name(result, edge, name, arguments)
+        elif isinstance(result, _SEVERAL):
             for part in result:
-                _name(part, along, arguments)
-        elif label is not None and getattr(result, "_edge", None) is not None:
-            _name(result, _OF_TENSORS.get((label, _tensors(arguments)), label), arguments)
+                edge = getattr(part, "_edge", None)
+                if edge is not None:
+                    _name(part, edge, along, arguments)
         return result
 
     return naming
@@ -120,11 +130,13 @@ _OF_TENSORS = {
 """Where other arguments are tensors: another name."""
 
 
-def _tensors(arguments: tuple[Any, ...]) -> tuple[bool, ...]:
-    return tuple([hasattr(argument, "tensor_type") for argument in arguments])
+def _by_tensors(label: str, arguments: tuple[Any, ...]) -> str:
+    tensors = tuple([hasattr(argument, "tensor_type") for argument in arguments])
+    return _OF_TENSORS.get((label, tensors), label)
 
 
-def _name(result: Any, label: str | None, arguments: tuple[Any, ...]) -> None:
-    edge = getattr(result, "_edge", None)
-    if edge is not None and not any(result is argument for argument in arguments):
-        edge[0].label = label
+def _name(result: Any, edge: Any, label: str | None, arguments: tuple[Any, ...]) -> None:
+    for argument in arguments:
+        if argument is result:
+            return
+    edge[0].label = label

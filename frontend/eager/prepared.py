@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.eager.blocked import BlockedOp, runs_in_blocks
 from frontend.eager.gradient_worker import ask_ahead
-from frontend.eager.native_ops import native_op, result_types
+from frontend.eager.native_ops import NativeOp, native_op, result_types
 from frontend.eager.tape import Saves
 from frontend.eager.uncompiled import (
     OnComplex,
@@ -64,11 +64,12 @@ class Prepared:
         self.by_definition = isinstance(op, Composite) and not compiled
         self.view = op in VIEWS or getattr(op, "put_back", None) is not None
         self.checked = op.check_rule is not None
-        self.native = backend == "native" and compiled and not self.view and self.widened is None
-        if self.native:
-            native = native_op(op, types, self.attributes)
-            self.compute: Any = native.one  # the one result
-            self.run: Any = native.all  # all of a tuple's
+        self.native: NativeOp | None = None
+        self.compute: Any = None  # without native code: the one result
+        self.run: Any  # all results as a tuple
+        if backend == "native" and compiled and not self.view and self.widened is None:
+            self.native = native_op(op, types, self.attributes)
+            self.run = self.native.all
         else:
             blocks = runs_in_blocks(op, types)
             self.compute = (
@@ -82,7 +83,7 @@ class Prepared:
     def saves_for(self, wanted: tuple[bool, ...], operands: tuple[Any, ...]) -> Saves:
         """What a tape node keeps where gradients of the `wanted` operands are asked for, when that
         is asked for the first time."""
-        if self.native:
+        if self.native is not None:
             ask_ahead(self.op, self.attributes, operands, wanted)
         op = self.op
         find = op.reads if isinstance(op, Uncompiled | OnComplex) else partial(read_by, op)

@@ -55,6 +55,9 @@ class Unread(Handle):
         raise GraphError("internal: a gradient rule read a value it was not traced to read")
 
 
+_NOWHERE = nullcontext()
+
+
 def sweep(
     records: Iterable[Record],
     cotangents: Gradients,
@@ -70,9 +73,9 @@ def sweep(
     """
     for record in records:
         gradients = [cotangents.pop(key, None) for key in record.output_keys]
-        if all(gradient is None for gradient in gradients):
+        if not [gradient for gradient in gradients if gradient is not None]:
             continue
-        with nullcontext() if on_record is None else on_record(record):
+        with _NOWHERE if on_record is None else on_record(record):
             part = _part(record, gradients, on_record)
             results = input_gradients(record, gradients) if part is None else [part]
             if after is not None:

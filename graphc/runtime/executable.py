@@ -22,7 +22,7 @@ from graphc.codegen.target import Target
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import Graph
-from graphc.ir.types import Shape
+from graphc.ir.types import Shape, TensorType
 from graphc.runtime.allocator import keep_freed_memory
 from graphc.runtime.blocks import uninitialised
 from graphc.runtime.native_call import NO_WORKERS, CallFrame, entering, slots
@@ -79,7 +79,7 @@ class Executable:
         at = {output: first + number for number, output in enumerate(fresh_outputs)}
         results = [{**aliased, **at}[i] for i in range(len(program.output_types))]
         self._results = _tuple_of(results)
-        self._frames: list[_CallMemory] = []
+        self._frames: list[CallMemory] = []
 
     @property
     def graph(self) -> Graph:
@@ -164,14 +164,29 @@ class Executable:
                 error.written = self._results(arrays)  # type: ignore[attr-defined]
             raise
 
-    def _new_frame(self) -> _CallMemory:
-        return _CallMemory(self, self._block(self._program.native.block_bytes + PADDING))
+    def _new_frame(self) -> CallMemory:
+        return CallMemory(self, self._block(self._program.native.block_bytes + PADDING))
+
+    @property
+    def result_types(self) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        return self._program.output_types
+
+    def memory_of_direct_calls(self) -> CallMemory | None:
+        """Memory for calls that do not come through `run` (see `direct_call`). None where a call
+        does more than to read its arguments and fill small new arrays."""
+        program = self._program
+        small = all([make is np.empty for make, _, _ in self._fresh])
+        small &= program.native.block_bytes < ALIGNED_FROM
+        return (
+            self._new_frame() if small and not self._updated and not program.native.hosts else None
+        )
 
     def _block(self, count: int) -> Array:
         """Memory of so many bytes for a call."""
         return uninitialised(count)
 
-    def _recover(self, frame: _CallMemory, status: int, arrays: list[Any]) -> None:
+    def _recover(self, frame: CallMemory, status: int, arrays: list[Any]) -> None:
         """What native code could not take as it is: arrays of other layouts are copied and the call
         is made again, as it is where workers had to be made; the rest is an error."""
         if status == NO_WORKERS:
@@ -197,7 +212,7 @@ class Executable:
             if ready[slot] is not arguments[slot]:
                 arguments[slot][...] = ready[slot]
 
-    def _entered(self, arrays: list[Any], frame: _CallMemory) -> int:
+    def _entered(self, arrays: list[Any], frame: CallMemory) -> int:
         """A call with workers made first, where they are missing and can be had."""
         if frame.threads > max(CELL.size, 1) and not ensure(frame.threads):
             frame.threads = 1
@@ -245,7 +260,7 @@ class Executable:
                         hint="pass a copy of one",
                     )
 
-    def _failure(self, frame: _CallMemory, number: int) -> GraphError:
+    def _failure(self, frame: CallMemory, number: int) -> GraphError:
         least, greatest = frame.verdict()
         return self._program.checks[number].error(least, greatest)
 
@@ -270,7 +285,7 @@ def _aligned(shape: Shape, dtype: np.dtype[Any]) -> Array:
     return block[first : first + count].reshape(shape)
 
 
-class _CallMemory:
+class CallMemory:
     """The memory of one call: the driver's pointer table, and the block of arena and scratch, which
     lies in `memory`."""
 

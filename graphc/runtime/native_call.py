@@ -38,17 +38,19 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 HEADER = object.__basicsize__
 TYPE = HEADER - 8
 LIST_ITEMS = HEADER + 8
-DATA, RANK, DIMENSIONS, DESCRIPTOR, FLAGS = (HEADER + offset for offset in (0, 8, 16, 40, 48))
+DATA, RANK, DIMENSIONS, STRIDES = (HEADER + offset for offset in (0, 8, 16, 24))
+DESCRIPTOR, FLAGS = HEADER + 40, HEADER + 48
 
 
 class ArgumentSlot(ctypes.Structure):
     """What one array has to be. A `descriptor` of 0 asks for no check (an array made for the call);
-    `updated` says that the driver writes it, `entry` is its place in the driver's table."""
+    `updated` says that the driver writes it, `entry` is its place in the driver's table. `strides`
+    of 0 are any that the flags allow."""
 
     _fields_ = (
         ("descriptor", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dimensions", ctypes.c_void_p),
         ("flags", ctypes.c_int64), ("nbytes", ctypes.c_int64), ("updated", ctypes.c_int64),
-        ("entry", ctypes.c_int64),
+        ("entry", ctypes.c_int64), ("strides", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -102,18 +104,35 @@ def entering(call: CallFrame) -> Any:
     """The function `list -> status` for a call block, which has to outlive it. It is a built-in
     function of CPython like those of C extensions: calling one costs a quarter of what a call
     through ctypes does. It releases the GIL."""
-    new_capsule, new_function = _constructors()
-    capsule = new_capsule(ctypes.addressof(call), None, None)
-    return new_function(ctypes.addressof(_method()), capsule, None)
+    new_capsule, _ = _capsules()
+    return built_in(_method(), new_capsule(ctypes.addressof(call), None, None))
+
+
+def built_in(method: _Method, held: Any) -> Any:
+    """A built-in function with its `self`, which lives as long as it."""
+    return _new_function()(ctypes.addressof(method), held, None)
+
+
+def address_of(capsule: Any) -> int:
+    """The pointer in a capsule without a name."""
+    return int(_capsules()[1](capsule, None))
 
 
 @functools.cache
-def _constructors() -> tuple[Any, Any]:
-    """CPython's functions that make a capsule, and a built-in function."""
+def _capsules() -> tuple[Any, Any]:
+    """CPython's functions that make a capsule, and that open one."""
     python, pointer, any_object = ctypes.pythonapi, ctypes.c_void_p, ctypes.py_object
-    capsule = ctypes.PYFUNCTYPE(any_object, pointer, ctypes.c_char_p, pointer)
+    new = ctypes.PYFUNCTYPE(any_object, pointer, ctypes.c_char_p, pointer)
+    opened = ctypes.PYFUNCTYPE(pointer, any_object, ctypes.c_char_p)
+    return new(("PyCapsule_New", python)), opened(("PyCapsule_GetPointer", python))
+
+
+@functools.cache
+def _new_function() -> Any:
+    """CPython's function that makes a built-in function."""
+    pointer, any_object = ctypes.c_void_p, ctypes.py_object
     function = ctypes.PYFUNCTYPE(any_object, pointer, any_object, pointer)
-    return capsule(("PyCapsule_New", python)), function(("PyCFunction_NewEx", python))
+    return function(("PyCFunction_NewEx", ctypes.pythonapi))
 
 
 class _Method(ctypes.Structure):
@@ -134,16 +153,24 @@ ONE_OBJECT = 0x8  # the function takes one argument: METH_O
 @functools.cache
 def _method() -> _Method:
     """The definition shared by all `entering` functions."""
-    names = (
-        "PyCapsule_GetPointer", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong",
-    )  # fmt: skip
-    callees = {name: LoadedFunction(_address(getattr(ctypes.pythonapi, name))) for name in names}
+    callees = python_functions(
+        ("PyCapsule_GetPointer", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong")
+    )
     callees["enter"] = _enter_function()
     text = _METHOD.format(triple=running().triple)
-    function = compile_driver(text, callees, "enter_method", store=user_cache())
-    method = _Method(b"enter", function.address, ONE_OBJECT, None)
+    return method_of(compile_driver(text, callees, "enter_method", store=user_cache()), ONE_OBJECT)
+
+
+def method_of(function: LoadedFunction, flags: int) -> _Method:
+    """The definition of built-in functions that run `function`; it stays."""
+    method = _Method(b"enter", function.address, flags, None)
     _METHODS.append((method, function))
     return method
+
+
+def python_functions(names: Sequence[str]) -> dict[str, LoadedFunction]:
+    """Functions of CPython's by name, for generated code to call."""
+    return {name: LoadedFunction(_address(getattr(ctypes.pythonapi, name))) for name in names}
 
 
 def _address(function: Any) -> int:
@@ -184,6 +211,7 @@ def _check_layout() -> None:
         and word(item + DATA) == array.ctypes.data
         and word(item + RANK, ctypes.c_int32) == 2
         and word(word(item + DIMENSIONS) + 8) == 3
+        and word(word(item + STRIDES)) == 12
         and word(item + DESCRIPTOR) == id(array.dtype)
         and word(item + FLAGS, ctypes.c_int32) & 0xFFF == array.flags.num & 0xFFF
     )
@@ -193,13 +221,157 @@ def _check_layout() -> None:
         )
 
 
+def shared_text() -> str:
+    """The LLVM IR of what all ways into native code share: `fits`, whether an object is the array
+    that a slot describes, and `run`, the driver over a table that is filled."""
+    return _fits() + _run()
+
+
+def _fits() -> str:
+    slot = offsets(ArgumentSlot)
+    return f"""
+define internal i1 @equal(ptr %some, ptr %others, i64 %count) nounwind {{
+entry:
+  br label %loop
+
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %one ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %one, label %all
+
+one:
+  %some.p = getelementptr i64, ptr %some, i64 %i
+  %left = load i64, ptr %some.p
+  %others.p = getelementptr i64, ptr %others, i64 %i
+  %right = load i64, ptr %others.p
+  %next = add i64 %i, 1
+  %same = icmp eq i64 %left, %right
+  br i1 %same, label %loop, label %differ
+
+all:
+  ret i1 true
+
+differ:
+  ret i1 false
+}}
+
+define internal i1 @fits(ptr %item, ptr %slot, ptr %type) nounwind {{
+  %kind.p = getelementptr i8, ptr %item, i64 {TYPE}
+  %kind = load ptr, ptr %kind.p
+  %is.array = icmp eq ptr %kind, %type
+  br i1 %is.array, label %check.type, label %unfit
+
+check.type:
+  %descriptor = load ptr, ptr %slot
+  %own.p = getelementptr i8, ptr %item, i64 {DESCRIPTOR}
+  %own = load ptr, ptr %own.p
+  %same = icmp eq ptr %own, %descriptor
+  %rank.p = getelementptr i8, ptr %item, i64 {RANK}
+  %rank.32 = load i32, ptr %rank.p
+  %rank = sext i32 %rank.32 to i64
+  %wanted.p = getelementptr i8, ptr %slot, i64 {slot["rank"]}
+  %wanted = load i64, ptr %wanted.p
+  %same.rank = icmp eq i64 %rank, %wanted
+  %flags.p = getelementptr i8, ptr %item, i64 {FLAGS}
+  %flags.32 = load i32, ptr %flags.p
+  %flags = zext i32 %flags.32 to i64
+  %mask.p = getelementptr i8, ptr %slot, i64 {slot["flags"]}
+  %mask = load i64, ptr %mask.p
+  %masked = and i64 %flags, %mask
+  %same.flags = icmp eq i64 %masked, %mask
+  %ok.1 = and i1 %same, %same.rank
+  %ok = and i1 %ok.1, %same.flags
+  br i1 %ok, label %check.shape, label %unfit
+
+check.shape:
+  %shape.p = getelementptr i8, ptr %item, i64 {DIMENSIONS}
+  %shape = load ptr, ptr %shape.p
+  %dims.p = getelementptr i8, ptr %slot, i64 {slot["dimensions"]}
+  %dims = load ptr, ptr %dims.p
+  %same.shape = call i1 @equal(ptr %shape, ptr %dims, i64 %rank)
+  br i1 %same.shape, label %check.strides, label %unfit
+
+check.strides:
+  %steps.p = getelementptr i8, ptr %slot, i64 {slot["strides"]}
+  %steps = load ptr, ptr %steps.p
+  %any = icmp eq ptr %steps, null
+  br i1 %any, label %fit, label %strided
+
+strided:
+  %own.steps.p = getelementptr i8, ptr %item, i64 {STRIDES}
+  %own.steps = load ptr, ptr %own.steps.p
+  %same.steps = call i1 @equal(ptr %own.steps, ptr %steps, i64 %rank)
+  ret i1 %same.steps
+
+fit:
+  ret i1 true
+
+unfit:
+  ret i1 false
+}}
+"""
+
+
+def _run() -> str:
+    field, cell = offsets(CallFrame), offsets(Cell)
+    return f"""
+define internal i64 @run(ptr %call) nounwind {{
+  %table.p = getelementptr i8, ptr %call, i64 {field["table"]}
+  %table = load ptr, ptr %table.p
+  %arena.p = getelementptr i8, ptr %call, i64 {field["arena"]}
+  %arena = load ptr, ptr %arena.p
+  %driver.p = getelementptr i8, ptr %call, i64 {field["driver"]}
+  %driver = load ptr, ptr %driver.p
+  %threads.p = getelementptr i8, ptr %call, i64 {field["threads"]}
+  %threads = load i64, ptr %threads.p
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %ask, label %alone
+
+alone:
+  %alone.status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
+  br label %ran
+
+ask:
+  %cell.p = getelementptr i8, ptr %call, i64 {field["cell"]}
+  %cell = load ptr, ptr %cell.p
+  %size = load atomic i64, ptr %cell acquire, align 8
+  %enough = icmp sge i64 %size, %threads
+  br i1 %enough, label %share, label %no.workers
+
+share:
+  %share.p = getelementptr i8, ptr %cell, i64 {cell["share"]}
+  %share.f = load ptr, ptr %share.p
+  %pool.p = getelementptr i8, ptr %cell, i64 {cell["pool"]}
+  %pool = load ptr, ptr %pool.p
+  %shared.status = call i64 %share.f(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads)
+  br label %ran
+
+ran:
+  %status = phi i64 [ %alone.status, %alone ], [ %shared.status, %share ]
+  %through = icmp eq i64 %status, 0
+  %finished.p = getelementptr i8, ptr %call, i64 {field["finished"]}
+  %finished = load i64, ptr %finished.p
+  %one.more = zext i1 %through to i64
+  %finished.now = add i64 %finished, %one.more
+  store i64 %finished.now, ptr %finished.p
+  ret i64 %status
+
+no.workers:
+  ret i64 {NO_WORKERS}
+}}
+"""
+
+
+def offsets(structure: type[ctypes.Structure]) -> dict[str, int]:
+    """Where each field of a structure lies."""
+    return {name: structure.__dict__[name].offset for name, *_ in structure._fields_}
+
+
 def _text(triple: str) -> str:
     """The LLVM IR of `enter`: two loops over the slots, then the driver."""
-    field = {name: CallFrame.__dict__[name].offset for name, _ in CallFrame._fields_}
-    slot = {name: ArgumentSlot.__dict__[name].offset for name, _ in ArgumentSlot._fields_}
-    cell = {name: Cell.__dict__[name].offset for name, _ in Cell._fields_}
+    field, slot = offsets(CallFrame), offsets(ArgumentSlot)
     return f'''target triple = "{triple}"
-
+{shared_text()}
 define i64 @enter(ptr %list, ptr %call) nounwind {{
 entry:
   %count = load i64, ptr %call
@@ -209,8 +381,6 @@ entry:
   %slots = load ptr, ptr %slots.p
   %table.p = getelementptr i8, ptr %call, i64 {field["table"]}
   %table = load ptr, ptr %table.p
-  %type.p = getelementptr i8, ptr %call, i64 {field["array_type"]}
-  %type = load ptr, ptr %type.p
   %items.p = getelementptr i8, ptr %list, i64 {LIST_ITEMS}
   %items = load ptr, ptr %items.p
   %length.p = getelementptr i8, ptr %list, i64 {HEADER}
@@ -233,49 +403,10 @@ one:
   br i1 %unchecked, label %bound, label %check
 
 check:
-  %kind.p = getelementptr i8, ptr %item, i64 {TYPE}
-  %kind = load ptr, ptr %kind.p
-  %is.array = icmp eq ptr %kind, %type
-  br i1 %is.array, label %check.type, label %unfit
-
-check.type:
-  %own.p = getelementptr i8, ptr %item, i64 {DESCRIPTOR}
-  %own = load ptr, ptr %own.p
-  %same = icmp eq ptr %own, %descriptor
-  %rank.p = getelementptr i8, ptr %item, i64 {RANK}
-  %rank.32 = load i32, ptr %rank.p
-  %rank = sext i32 %rank.32 to i64
-  %wanted.p = getelementptr i8, ptr %slot, i64 {slot["rank"]}
-  %wanted = load i64, ptr %wanted.p
-  %same.rank = icmp eq i64 %rank, %wanted
-  %flags.p = getelementptr i8, ptr %item, i64 {FLAGS}
-  %flags.32 = load i32, ptr %flags.p
-  %flags = zext i32 %flags.32 to i64
-  %mask.p = getelementptr i8, ptr %slot, i64 {slot["flags"]}
-  %mask = load i64, ptr %mask.p
-  %masked = and i64 %flags, %mask
-  %same.flags = icmp eq i64 %masked, %mask
-  %ok.1 = and i1 %same, %same.rank
-  %ok = and i1 %ok.1, %same.flags
-  %shape.p = getelementptr i8, ptr %item, i64 {DIMENSIONS}
-  %shape = load ptr, ptr %shape.p
-  %dims.p = getelementptr i8, ptr %slot, i64 {slot["dimensions"]}
-  %dims = load ptr, ptr %dims.p
-  br i1 %ok, label %dims.loop, label %unfit
-
-dims.loop:
-  %d = phi i64 [ 0, %check.type ], [ %d.next, %dim ]
-  %dims.more = icmp slt i64 %d, %rank
-  br i1 %dims.more, label %dim, label %bound
-
-dim:
-  %dim.p = getelementptr i64, ptr %shape, i64 %d
-  %dim.own = load i64, ptr %dim.p
-  %dim.q = getelementptr i64, ptr %dims, i64 %d
-  %dim.wanted = load i64, ptr %dim.q
-  %d.next = add i64 %d, 1
-  %same.dim = icmp eq i64 %dim.own, %dim.wanted
-  br i1 %same.dim, label %dims.loop, label %unfit
+  %type.p = getelementptr i8, ptr %call, i64 {field["array_type"]}
+  %type = load ptr, ptr %type.p
+  %ok = call i1 @fits(ptr %item, ptr %slot, ptr %type)
+  br i1 %ok, label %bound, label %unfit
 
 bound:
   %data.p = getelementptr i8, ptr %item, i64 {DATA}
@@ -340,46 +471,8 @@ outer.next:
   br label %outer
 
 run:
-  %arena.p = getelementptr i8, ptr %call, i64 {field["arena"]}
-  %arena = load ptr, ptr %arena.p
-  %driver.p = getelementptr i8, ptr %call, i64 {field["driver"]}
-  %driver = load ptr, ptr %driver.p
-  %threads.p = getelementptr i8, ptr %call, i64 {field["threads"]}
-  %threads = load i64, ptr %threads.p
-  %several = icmp sgt i64 %threads, 1
-  br i1 %several, label %ask, label %alone
-
-alone:
-  %alone.status = call i64 %driver(ptr %table, ptr %arena, i64 0, i64 1, ptr null)
-  br label %ran
-
-ask:
-  %cell.p = getelementptr i8, ptr %call, i64 {field["cell"]}
-  %cell = load ptr, ptr %cell.p
-  %size = load atomic i64, ptr %cell acquire, align 8
-  %enough = icmp sge i64 %size, %threads
-  br i1 %enough, label %share, label %no.workers
-
-share:
-  %share.p = getelementptr i8, ptr %cell, i64 {cell["share"]}
-  %share.f = load ptr, ptr %share.p
-  %pool.p = getelementptr i8, ptr %cell, i64 {cell["pool"]}
-  %pool = load ptr, ptr %pool.p
-  %shared.status = call i64 %share.f(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads)
-  br label %ran
-
-ran:
-  %status = phi i64 [ %alone.status, %alone ], [ %shared.status, %share ]
-  %through = icmp eq i64 %status, 0
-  %finished.p = getelementptr i8, ptr %call, i64 {field["finished"]}
-  %finished = load i64, ptr %finished.p
-  %one.more = zext i1 %through to i64
-  %finished.now = add i64 %finished, %one.more
-  store i64 %finished.now, ptr %finished.p
+  %status = call i64 @run(ptr %call)
   ret i64 %status
-
-no.workers:
-  ret i64 {NO_WORKERS}
 
 unfit:
   ret i64 {UNFIT}

@@ -54,6 +54,7 @@ ASK_NOTHING = {
     "ops/nn/resampling.py": "numbers: tables of weights",
     "ops/scalar_functions/airy.py": "coefficients",
     "runtime/allocator.py": "this machine",
+    "runtime/direct_call.py": "functions of this process",
     "runtime/native_call.py": "functions of this process",
     "runtime/pool.py": "the code of the pool",
     "system.py": "this machine",
