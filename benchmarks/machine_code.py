@@ -5,8 +5,8 @@ usage: python benchmarks/machine_code.py > before.json    in one checkout
        python benchmarks/machine_code.py --loops …    loops instead of object code, in seconds
 
 in : the groups of code_digests/subjects.py: the workloads, the same with open sizes, what eager
-     mode compiles for each sample of the op table, the problems of the strategies' tests; or those
-     of --group, and of them those of --only
+     mode compiles for each sample of the op table, the problems of the strategies' tests, products
+     of narrow elements; or those of --group, and of them those of --only
 out: as JSON, for each subject and target digests of its plans, of each kernel and of the drivers;
      with --against, the lines that differ, and exit code 1 where there are some
 
@@ -35,6 +35,7 @@ from code_digests.subjects import GROUPS, Subject, subjects
 from graphc.codegen.target import named
 
 TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+EXTENDED = "x86-64-v4+bf16+vnni"
 
 
 def digests_of(subject: Subject, compiler: Compiler) -> Digests:
@@ -66,7 +67,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--group", action="append", choices=tuple(GROUPS), help="all where none is")
     parser.add_argument("--small", action="store_true", help="workloads at the size of the tests")
     parser.add_argument("--loops", action="store_true", help="of loops instead of object code")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="all where none is")
+    parser.add_argument("--target", action="append", choices=(*TARGETS, EXTENDED),
+                        help="all but that with extensions where none is")  # fmt: skip
     parser.add_argument("--against", type=Path, metavar="FILE", help="digests of another checkout")
     options = parser.parse_args()
     options.group = options.group or list(GROUPS)

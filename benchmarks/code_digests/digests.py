@@ -26,7 +26,7 @@ from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.recipe import plan_kernel
-from graphc.codegen.recipes.contraction.strategies import STRATEGIES, StrategyPlan
+from graphc.codegen.recipes.contraction.strategies import StrategyPlan, asked
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.recipes.size_class import size_class, within
@@ -90,13 +90,15 @@ class Compiler:
     def strategies(self, body: Graph) -> Digests:
         """The kernel of a contraction by each strategy that has a plan for it, its cheapest."""
         lanes, digests = lanes_for(body, self.target), {}
-        for strategy in STRATEGIES:
-            plans: list[StrategyPlan] = []
-            for problem in problems(body, lanes):
-                plans += strategy.candidates(problem, self.target)
-            if plans:
-                kernel = plan_kernel("kernel", min(plans, key=lambda plan: plan.cost), lanes)
-                digests[strategy.__name__] = self._code(kernel)
+        plans: dict[str, list[StrategyPlan]] = {}
+        for problem in problems(body, lanes):
+            for strategy in asked(problem):
+                of_strategy = plans.setdefault(strategy.__name__, [])
+                of_strategy += strategy.candidates(problem, self.target)
+        for name, possible in plans.items():
+            if possible:
+                kernel = plan_kernel("kernel", min(possible, key=lambda plan: plan.cost), lanes)
+                digests[name] = self._code(kernel)
         return digests
 
     def _made(self, spec: KernelSpec) -> _Made:
@@ -121,10 +123,7 @@ class Compiler:
             return loops
         if loops not in self._codes:
             target = self.target
-            modules = emit_modules(
-                kernel, ANY_NAME, target.triple, target.half_instructions, target.permuted_lanes,
-                target.paired_products, target.quad_products, target.fma,
-            )  # fmt: skip
+            modules = emit_modules(kernel, ANY_NAME, target)
             code = [compile_text(text, target, None, level) for text, level in zip(modules, LEVELS)]
             self._codes[loops] = digest(joined(code))
         return self._codes[loops]

@@ -6,6 +6,8 @@
                 and those it falls back to
     strategies  the problems of the strategies' tests, also with sizes left open, by each strategy
                 that takes them
+    narrow      products of bf16 and bytes, of which some strategies are for processors with
+                instructions for them
 
 Out: `Subject`s: programs (a graph, a level, an example of its sizes), or a contraction's body.
 """
@@ -23,6 +25,7 @@ from steps import make
 from workloads import Workload, chosen
 
 import graphc.runtime.compile as compiling
+from code_digests.narrow_products import narrow_problems
 from frontend.compiled.compiler import CompiledFunction
 from frontend.compiled.options import Options
 from frontend.eager import kernel_families, pointwise
@@ -182,6 +185,14 @@ def _strategies(pattern: str, size: str) -> Iterator[Subject]:
             yield Subject(name, {"program": (graph, "exact", {})}, {"by": body_of(graph)})
 
 
+def _narrow(pattern: str, size: str) -> Iterator[Subject]:
+    for name, graph in narrow_problems().items():
+        if pattern in f"narrow/{name}":
+            programs = {"program": (graph, "exact", dict[str, int]())}
+            yield Subject(f"narrow/{name}", programs, {"by": body_of(graph)})
+
+
 GROUPS: dict[str, Callable[[str, str], Iterator[Subject]]] = {
     "workloads": _workloads, "open": _open_workloads, "ops": _ops, "strategies": _strategies,
+    "narrow": _narrow,
 }  # fmt: skip

@@ -125,7 +125,7 @@ class _Lanes:
         return self.cast("trunc", self.select(is_nan, "i32", quiet, rounded), "i32", "i16")
 
     def from_f16(self, text: str) -> str:
-        if self.function.half_instructions:
+        if self.function.target.half_instructions:
             half = self.cast("bitcast", text, "i16", "half")
             return self.cast("fpext", half, "half", "float")
         wide = self.cast("zext", text, "i16", "i32")
@@ -143,7 +143,7 @@ class _Lanes:
         return self.cast("bitcast", self.op("or", "i32", bits, sign), "i32", "float")
 
     def to_f16(self, text: str) -> str:
-        if self.function.half_instructions:
+        if self.function.target.half_instructions:
             half = self.cast("fptrunc", text, "float", "half")
             return self.cast("bitcast", half, "half", "i16")
         bits = self.cast("bitcast", text, "float", "i32")

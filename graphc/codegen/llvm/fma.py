@@ -21,14 +21,14 @@ REGISTER_BYTES = 16
 
 def fma_text(function: FunctionText, type: VectorType, operands: Sequence[str]) -> str:
     """The instruction; operands are texts without their type."""
-    if function.fma == OF_ANY_LANES:
+    if function.target.fma == OF_ANY_LANES:
         listed = [(llvm_type(type), operand) for operand in operands]
         return function.intrinsic(f"{OF_ANY_LANES}.{type_code(type)}", llvm_type(type), listed)
     element, width = ELEMENT[type.dtype], REGISTER_BYTES // type.dtype.itemsize
     register = f"<{width} x {element}>"
 
     def call(parts: Sequence[str]) -> str:
-        name = f"{function.fma}.{type_code(type.with_lanes(width))}"
+        name = f"{function.target.fma}.{type_code(type.with_lanes(width))}"
         return function.intrinsic(name, register, [(register, part) for part in parts])
 
     if type.is_scalar:

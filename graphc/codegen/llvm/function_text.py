@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.codegen.loop_ir.nodes import LoopValue, VectorType
+from graphc.codegen.target import Target
 from graphc.ir.types import DType
 
 # The half types are held as their bits: see emit_convert.
@@ -73,18 +74,10 @@ def quoted(name: str) -> str:
 class FunctionText:
     """The lines of one LLVM function, and what each value's name stands for in it."""
 
-    def __init__(
-        self, half_instructions: bool = False, permuted_lanes: int = 0,
-        paired_products: bool = False, quad_products: bool = False, fma: str = "llvm.fma",
-        cold: bool = False,
-    ) -> None:  # fmt: skip
-        """What the processor has, see Target. `cold`: see cold_paths.py; values are numbered
-        there, so that equal functions have equal texts."""
-        self.half_instructions = half_instructions
-        self.permuted_lanes = permuted_lanes
-        self.paired_products = paired_products
-        self.quad_products = quad_products
-        self.fma = fma
+    def __init__(self, target: Target, cold: bool = False) -> None:
+        """`cold`: see cold_paths.py; values are numbered there, so that equal functions have equal
+        texts."""
+        self.target = target
         self.cold = cold
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
@@ -96,10 +89,7 @@ class FunctionText:
 
     def cold_one(self) -> FunctionText:
         """An empty one for a cold function of the same module."""
-        return FunctionText(
-            self.half_instructions, self.permuted_lanes, self.paired_products,
-            self.quad_products, self.fma, cold=True,
-        )  # fmt: skip
+        return FunctionText(self.target, cold=True)
 
     def emit(self, line: str) -> None:
         self.lines.append("  " + line)

@@ -62,7 +62,7 @@ _compiled: Latest[str, CompiledKernel] = Latest(256)
 
 def kernel_facts(kernel: Kernel, target: Target) -> dict[str, Any]:
     """What a kernel's object code depends on: a digest of its LLVM IR, target, LLVM, settings."""
-    return _facts(_modules(kernel, ANY_NAME, target), target)
+    return _facts(emit_modules(kernel, ANY_NAME, target), target)
 
 
 def kernel_symbol(kernel: Kernel, target: Target) -> str:
@@ -72,16 +72,9 @@ def kernel_symbol(kernel: Kernel, target: Target) -> str:
 
 def kernel_texts(kernel: Kernel, target: Target) -> tuple[str, list[str]]:
     """The symbol of the kernel's function, and the LLVM IR of its modules, which define it."""
-    modules = _modules(kernel, ANY_NAME, target)
+    modules = emit_modules(kernel, ANY_NAME, target)
     symbol = _symbol(_facts(modules, target))
     return symbol, [_NAMES.sub(f"@{symbol}", text) for text in modules]
-
-
-def _modules(kernel: Kernel, name: str, target: Target) -> list[str]:
-    return emit_modules(
-        kernel, name, target.triple, target.half_instructions, target.permuted_lanes,
-        target.paired_products, target.quad_products, target.fma,
-    )  # fmt: skip
 
 
 def _facts(modules: Sequence[str], target: Target) -> dict[str, Any]:
@@ -106,7 +99,7 @@ def compile_kernel(
     """Object code of `kernel`, made once per process and target."""
     target = target or running()
     started = time.perf_counter()
-    modules = _modules(kernel, ANY_NAME, target)
+    modules = emit_modules(kernel, ANY_NAME, target)
     timings = {"emit": time.perf_counter() - started}
     facts = _facts(modules, target)
     symbol = _symbol(facts)
@@ -147,7 +140,7 @@ def kernel_function(
 
 def llvm_text(kernel: Kernel, target: Target | None = None) -> str:
     """The kernel's LLVM IR."""
-    return "\n".join(_modules(kernel, kernel.name, target or running()))
+    return "\n".join(emit_modules(kernel, kernel.name, target or running()))
 
 
 def assembly(kernel: Kernel, target: Target | None = None) -> str:
@@ -155,7 +148,7 @@ def assembly(kernel: Kernel, target: Target | None = None) -> str:
     target = target or running()
     listings = [
         assembly_of(text, target, level)
-        for text, level in zip(_modules(kernel, kernel.name, target), LEVELS)
+        for text, level in zip(emit_modules(kernel, kernel.name, target), LEVELS)
     ]
     return _EMPTY_ASSEMBLY.sub("", "\n".join(listings))
 

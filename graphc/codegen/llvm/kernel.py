@@ -42,6 +42,7 @@ from graphc.codegen.loop_ir.nodes import (
     results,
     walk,
 )
+from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, ceil_div
 
 SCRATCH_ALIGNMENT = 64
@@ -60,29 +61,19 @@ def scratch_layout(kernel: Kernel) -> tuple[tuple[Extent, ...], Extent]:
     return tuple(offsets[buffer.name] for buffer in kernel.scratch), total
 
 
-def emit_modules(
-    kernel: Kernel,
-    symbol: str | None = None,
-    triple: str | None = None,
-    half_instructions: bool = False,
-    permuted_lanes: int = 0,
-    paired_products: bool = False,
-    quad_products: bool = False,
-    fma: str = "llvm.fma",
-) -> list[str]:
-    """A module with the kernel as its one function, named `symbol` or else like the kernel; and
-    where something rarely runs, a second one with the functions that do it (cold_paths.py).
-    `half_instructions` and what follows: what the processor has, see Target."""
-    name = symbol or kernel.name
-    function = FunctionText(half_instructions, permuted_lanes, paired_products, quad_products, fma)
+def emit_modules(kernel: Kernel, name: str, target: Target) -> list[str]:
+    """A module with the kernel as its one function, named `name`; and where something rarely runs,
+    a second one with the functions that do it (cold_paths.py)."""
+    function = FunctionText(target)
     aliasing, metadata = alias_scopes(kernel)
     emitter = _Emitter(function, ColdFunctions(name), aliasing)
     emitter.kernel(kernel)
-    head = [f'target triple = "{triple}"', ""] if triple else []
+    head = [f'target triple = "{target.triple}"', ""]
     parameters = SIGNATURE.format("noalias readonly ", f"noalias align {SCRATCH_ALIGNMENT} ")
+    stack = _stack(kernel, target.permuted_lanes)
     lines = [
         *head,
-        f"define void @{quoted(name)}({parameters}) nounwind{_stack(kernel, permuted_lanes)} {{",
+        f"define void @{quoted(name)}({parameters}) nounwind{stack} {{",
         *function.lines,
         "}",
         "",

@@ -19,7 +19,7 @@ _PERMUTATIONS = {8: "llvm.x86.avx2.permd", 16: "llvm.x86.avx512.permvar.si.512"}
 def emit_lookup(function: FunctionText, statement: Let) -> None:
     """Writes the choice of each lane's entry."""
     (index,) = statement.operands
-    width = function.permuted_lanes
+    width = function.target.permuted_lanes
     if not width or index.type.is_scalar:
         function.alias(statement.result, _selected(function, statement))
         return

@@ -183,7 +183,7 @@ class MemoryText:
         """Whether a load fills several registers on a processor whose masks are vectors (AVX2)."""
         size = type.dtype.itemsize
         return (
-            self.function.permuted_lanes == AVX2_LANES
+            self.function.target.permuted_lanes == AVX2_LANES
             and size in (4, 8)
             and type.lanes * size > 4 * AVX2_LANES
         )

@@ -21,7 +21,7 @@ def emit_dot_pairs(function: FunctionText, statement: Let) -> None:
     """Two FMAs, or the instruction that is both."""
     total, a, b = statement.operands
     lanes = total.type.lanes
-    if statement.attribute and function.paired_products and lanes in _INSTRUCTIONS:
+    if statement.attribute and function.target.paired_products and lanes in _INSTRUCTIONS:
         halves = f"<{2 * lanes} x bfloat>"
         operands = [
             (halves, function.temporary(f"bitcast {function.typed(each)} to {halves}"))

@@ -18,7 +18,7 @@ def emit_dot_quads(function: FunctionText, statement: Let) -> None:
     """One instruction, or products of the even bytes, then of the odd ones."""
     total, a, b = statement.operands
     lanes, type = total.type.lanes, llvm_type(total.type)
-    if function.quad_products and lanes in _INSTRUCTIONS:
+    if function.target.quad_products and lanes in _INSTRUCTIONS:
         name = f"llvm.x86.avx512.vpdpbusd.{_INSTRUCTIONS[lanes]}"
         arguments = [(type, function.text(each)) for each in (total, a, b)]
         function.define(statement.result, function.intrinsic(name, type, arguments))

@@ -14,9 +14,8 @@ from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
-from graphc.codegen.recipes.contraction.paired import PairedPlan
+from graphc.codegen.recipes.contraction.grouped import GroupedPlan
 from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.quad_products import QuadPlan
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.recipes.contraction.tilings import tilings
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
@@ -34,6 +33,8 @@ SMALL = 4096
 GAIN = 1.05
 """Times as fast as with its weight where it lies a convolution is to be, by the model."""
 
+_IN_GROUPS = {"paired_matmul": paired_matmul, "int_matmul": int_matmul}
+
 Tile = tuple[int, int]
 """Vectors and lanes."""
 
@@ -50,10 +51,8 @@ def preferred_layouts(target: Target) -> Preferred:
             return None
         if node.op == "matmul":
             return _tile_of_product(target, types, position)
-        if node.op == "paired_matmul":
-            return _tile_of_pairs(target, types)
-        if node.op == "int_matmul":
-            return _tile_of_quads(target, types)
+        if node.op in _IN_GROUPS:
+            return _tile_of_groups(target, types, _IN_GROUPS[node.op])
         return _tile_of_convolution(target, types, node.attributes)
 
     return preferred
@@ -84,25 +83,17 @@ def _tile_of_row(plan: GemvPlan, target: Target) -> Tile | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _tile_of_pairs(target: Target, types: tuple[TensorType, ...]) -> Tile | None:
-    """The tiles in which a matrix is read as pairs of bf16."""
+def _tile_of_groups(target: Target, types: tuple[TensorType, ...], op: Contract) -> Tile | None:
+    """The tiles in which a matrix is read as pairs of bf16, or quads of bytes."""
     x, y = types
-    if y.rank != 2 or y.dtype is not DType.bf16 or x.is_symbolic or y.is_symbolic:
+    if y.rank != 2 or x.is_symbolic or y.is_symbolic or y.dtype not in (DType.bf16, DType.i8):
         return None
-    plan = _plan(_body(types, op=paired_matmul), target)
-    if isinstance(plan, PairedPlan):
+    plan = _plan(_body(types, op=op), target)
+    if isinstance(plan, GroupedPlan):
         return plan.tile.vectors, plan.lanes
-    return _tile_of_row(plan, target) if isinstance(plan, GemvPlan) else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _tile_of_quads(target: Target, types: tuple[TensorType, ...]) -> Tile | None:
-    """The tiles in which a matrix is read as quads of bytes."""
-    x, y = types
-    if y.rank != 2 or x.is_symbolic or y.is_symbolic:
-        return None
-    plan = _plan(_body(types, op=int_matmul), target)
-    return (plan.tile.vectors, plan.lanes) if isinstance(plan, QuadPlan) else None
+    if isinstance(plan, GemvPlan) and op is paired_matmul:
+        return _tile_of_row(plan, target)
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -51,10 +51,10 @@ def test_a_cold_branch_does_what_it_would_do_in_place(first: float) -> None:
 
 
 def test_equal_cold_branches_are_one_function_in_a_module_of_its_own() -> None:
-    main, cold = jit._modules(again(twice=True), "again", V3)
+    main, cold = jit.emit_modules(again(twice=True), "again", V3)
     assert main.count("call void @again.cold0(") == 2 and "define void @again.cold" not in main
     assert cold.count("define") == 1 and "define void @again.cold0(" in cold
-    assert len(jit._modules(again(cold=False), "again", V3)) == 1
+    assert len(jit.emit_modules(again(cold=False), "again", V3)) == 1
     compiled = jit.compile_kernel(again())
     assert len(native.pieces(compiled.object)) == 2
     assert compiled.symbol != jit.compile_kernel(again(bias=2.0)).symbol
@@ -74,7 +74,7 @@ def test_a_cold_branch_whose_values_are_read_outside_stays_in_place() -> None:
             branch.yield_(first)
     b.store(y, 0, branch.results[0])
     kernel = b.finish(1)
-    assert len(jit._modules(kernel, "carried", V3)) == 1
+    assert len(jit.emit_modules(kernel, "carried", V3)) == 1
     array, result = np.ones(SIZE, np.float32), np.zeros(1, np.float32)
     array[0] = np.nan
     jit.call_kernel(kernel, [array, result])
@@ -91,7 +91,7 @@ def test_a_cold_branch_may_hold_another() -> None:
         with b.if_(b.compare("ne", second, second), cold=True) as inner, inner.then():
             b.store(y, 1, b.const(DType.f32, 7.0))
     kernel = b.finish(1)
-    assert jit._modules(kernel, "nested", V3)[1].count("define void @nested.cold") == 2
+    assert jit.emit_modules(kernel, "nested", V3)[1].count("define void @nested.cold") == 2
     array, result = np.full(SIZE, np.nan, np.float32), np.zeros(2, np.float32)
     jit.call_kernel(kernel, [array, result])
     assert np.isnan(result[0]) and result[1] == 7
@@ -108,7 +108,7 @@ def test_lanes_that_are_known_are_folded() -> None:
     gathered = b.gather(x, places, b.op("and", some, every))
     b.store(y, 0, gathered)
     kernel = b.finish(1)
-    (text,) = jit._modules(kernel, "lanes", V3)
+    (text,) = jit.emit_modules(kernel, "lanes", V3)
     assert "icmp" not in text and "mul" not in text and "<i32 3, i32 8, i32 13," in text
     assert "<i1 true, i1 true, i1 true, i1 false," in text
     array, result = np.arange(64, dtype=np.float32), np.ones(8, np.float32)

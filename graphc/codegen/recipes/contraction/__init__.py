@@ -4,14 +4,14 @@ In reading order: `view` and `problem` (the op as a sum over k of products, one 
 the other read by vectors), `strategies` (the table, and the choice), `recipe`.
 
 A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`, `parity_split`,
-`gemv`, `direct_conv`, `tap_list_conv`, `depthwise_wgrad`, `paired` and `paired_windows` (of bf16),
-`quad_products` (of bytes), `sized`. What they compose:
+`gemv`, `direct_conv`, `tap_list_conv`, `depthwise_wgrad`, `grouped` (of bf16 and bytes),
+`paired_windows` (of bf16), `sized`. What they compose:
 
 - to find plans: `costs`, `tiles` (the register tile), `tilings`, `vector_read`, `cache_blocks`,
   `windows` and `lines` (which taps a convolution has);
 - to make nests: `axes` (rows, columns, k, and the loops over the batch), and leaves and stages:
   `register_tile`, its operands (`broadcast_operand`, `vector_operand`) and their copies (`panel`,
-  `halo`, `pairs` of bf16, `pairs_view`, `quads` of bytes), `sums` in scratch, `tap_list`, and what
+  `halo`, `k_groups`, `pairs_view`, with `least_magnitude`), `sums` in scratch, `tap_list`, and what
   becomes of results (`tile_results`, `transposed_epilogue`, `guarded_sums`). These write with an
   `emitter`, and sums in the order of `k_blocks`.
 

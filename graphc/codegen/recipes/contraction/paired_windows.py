@@ -25,8 +25,9 @@ from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops
 from graphc.codegen.recipes.contraction.broadcast_operand import broadcast_of, packed_ahead
 from graphc.codegen.recipes.contraction.costs import COPIED, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.paired import LANES, NOTED, SHARE
-from graphc.codegen.recipes.contraction.pairs import is_normal
+from graphc.codegen.recipes.contraction.grouped import LANES, NOTED
+from graphc.codegen.recipes.contraction.k_groups import PAIR_INSTRUCTION
+from graphc.codegen.recipes.contraction.least_magnitude import is_normal
 from graphc.codegen.recipes.contraction.pairs_view import LeastOf, PairsView
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import (
@@ -74,7 +75,7 @@ class PairedWindowsPlan:
         ):
             return
         of_pairs = ContractionProblem(PairsView(view.body), problem.lanes)
-        for tiling in tilings(of_pairs, target, limit / SHARE):
+        for tiling in tilings(of_pairs, target, limit / PAIR_INSTRUCTION.share):
             if tiling.lanes not in LANES or tiling.is_interleaved or wants_groups(tiling):
                 continue
             read = halo_read(tiling)
@@ -121,7 +122,7 @@ def _plan(problem: ContractionProblem, tiling: Tiling, read: VectorRead) -> Pair
     fills = problem.typical(problem.batch_count)
     noted = fills * read.halo.elements / tiling.lanes * (COPIED + NOTED)
     copies = 2 * (tiling.packing_cost + read.cost) + noted
-    products = tiling.products * 2 * SHARE
+    products = tiling.products * 2 * PAIR_INSTRUCTION.share
     return PairedWindowsPlan(
         problem, tiling, read, products + copies + tiling.scattered,
         note(

@@ -17,7 +17,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.codegen.recipes.contraction.broadcast_operand import PackedBroadcast
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.pairs import least_field
+from graphc.codegen.recipes.contraction.least_magnitude import least_field, none_noted
 from graphc.codegen.recipes.contraction.view import ContractionView, settled
 from graphc.ir.types import DType
 from graphc.ops.kinds.contract import Contract, Pairing
@@ -108,7 +108,7 @@ class PairsView(ContractionView):
 @dataclass(frozen=True, slots=True)
 class LeastOf:
     """The stage of the least magnitude in the copy that stage `source` has, as an exponent field:
-    see `pairs.py`. `whole`: that stage's."""
+    see `least_magnitude.py`. `whole`: that stage's."""
 
     source: str
     whole: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class LeastOf:
 
     def fill(self, emit: Emitter, place: NestPlace) -> LoopValue:
         b, memory = emit.builder, self._memory(place)
-        none = b.splat(b.const(DType.i32, -1), emit.lanes)
+        none = none_noted(emit)
         filled_in = b.block
         count = memory.size // emit.lanes
         with b.loop(0, count, carried=[none], hint=self.name) as loop:

@@ -17,11 +17,10 @@ from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
-from graphc.codegen.recipes.contraction.paired import PairedPlan
+from graphc.codegen.recipes.contraction.grouped import GroupedPlan
 from graphc.codegen.recipes.contraction.paired_windows import PairedWindowsPlan
 from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, problems
-from graphc.codegen.recipes.contraction.quad_products import QuadPlan
 from graphc.codegen.recipes.contraction.sized import SizedPlan
 from graphc.codegen.recipes.contraction.split_k import SplitKPlan
 from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
@@ -69,13 +68,20 @@ STRATEGIES: tuple[Strategy, ...] = (
     SplitKPlan,
     BlockedPlan,
     ParitySplitPlan,
-    QuadPlan,
+    GroupedPlan,
     UnblockedPlan,
     SizedPlan,
 )
 """In the order in which they are asked."""
-OF_PAIRS: tuple[Strategy, ...] = (GemvPlan, PairedPlan, BlockedPlan, UnblockedPlan, SizedPlan)
+OF_PAIRS: tuple[Strategy, ...] = (GemvPlan, GroupedPlan, BlockedPlan, UnblockedPlan, SizedPlan)
 """Those that add products of pairs."""
+
+
+def asked(problem: ContractionProblem) -> tuple[Strategy, ...]:
+    """The strategies that may have plans for a problem, in order."""
+    if problem.pairs:
+        return OF_PAIRS
+    return STRATEGIES if problem.view.op.pairing is None else (PairedWindowsPlan, *STRATEGIES)
 
 
 @lru_cache(maxsize=64)
@@ -84,10 +90,7 @@ def choose(body: Graph, lanes: int, target: Target) -> StrategyPlan:
     by layouts, size classes and lowering in turn."""
     best: StrategyPlan | None = None
     for problem in problems(body, lanes):
-        strategies = OF_PAIRS if problem.pairs else STRATEGIES
-        if problem.view.op.pairing is not None and not problem.pairs:
-            strategies = (PairedWindowsPlan, *STRATEGIES)
-        for strategy in strategies if problem.has_results else ():
+        for strategy in asked(problem) if problem.has_results else ():
             limit = math.inf if best is None else best.cost
             for plan in strategy.candidates(problem, target, limit):
                 if best is None or plan.cost < best.cost:

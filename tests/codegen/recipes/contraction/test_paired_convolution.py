@@ -334,7 +334,7 @@ def test_the_instruction_is_used_where_it_pays() -> None:
         assert "paired windows" in notes[EXTENDED.name]
         assert "paired windows" not in notes["x86-64-v4"]
     product = body("conv", ((8, 64, 28, 28), (64, 64, 1, 1), (1, 1), (0, 0), (1, 1), 1))
-    assert "paired: tile" in lower(KernelSpec("contract", product), EXTENDED).note
+    assert "pairs: tile" in lower(KernelSpec("contract", product), EXTENDED).note
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,8 +12,8 @@ import pytest
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction import strategies
+from graphc.codegen.recipes.contraction.grouped import GroupedPlan
 from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.quad_products import QuadPlan
 from graphc.codegen.recipes.contraction.recipe import lower_contract
 from graphc.codegen.recipes.contraction.sized import SizedPlan
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES, Strategy, choose
@@ -43,7 +43,7 @@ def test_the_strategy_that_a_problem_is_for_is_chosen(name: str) -> None:
 def test_every_strategy_of_the_table_is_chosen_for_some_problem() -> None:
     """But the one for sizes known only at run time (tests/codegen/run_time_extents) and that of
     bytes (test_int_matmul.py)."""
-    elsewhere = {SizedPlan, QuadPlan}
+    elsewhere = {SizedPlan, GroupedPlan}
     assert {strategy for _, strategy in PROBLEMS.values()} == set(STRATEGIES) - elsewhere
 
 

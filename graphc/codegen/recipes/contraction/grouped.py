@@ -1,7 +1,8 @@
-"""Strategy: products of bf16 by the processor's instruction for pairs, two FMAs in one.
+"""Strategy: products of few bits by instructions for groups of them: pairs of bf16, quads of bytes.
 
-Both operands are copied as pairs along k: all rows ahead, the columns of a tile for each tile.
-Where sums could be denormal, which the instruction flushes to zero, FMAs add up the same sums.
+Both operands are copied as groups along k (`k_groups.py`): all rows ahead, the columns of a tile
+for each tile. Where sums could be denormal, which the instruction for pairs flushes to zero, FMAs
+add up the same sums.
 """
 
 from __future__ import annotations
@@ -29,19 +30,17 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import BatchNest, batch_loops, batch_of, column_split
 from graphc.codegen.recipes.contraction.costs import COPIED, TRANSPOSED, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
-from graphc.codegen.recipes.contraction.pairs import (
+from graphc.codegen.recipes.contraction.k_groups import (
+    K_GROUPS,
     ColumnsInPlace,
     CopiedColumns,
-    FilledPairs,
-    PackedPairs,
-    PairedColumns,
-    PairedRows,
-    is_normal,
-    is_noted,
-    is_packed,
-    pair_count,
+    FilledGroups,
+    GroupColumns,
+    GroupRows,
+    GroupWay,
+    KGroup,
 )
+from graphc.codegen.recipes.contraction.least_magnitude import is_normal
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.register_tile import store_present, store_results
 from graphc.codegen.recipes.contraction.tiles import Columns, OutputTile, Tile
@@ -49,56 +48,48 @@ from graphc.codegen.recipes.contraction.tilings import Tiling, tilings
 from graphc.codegen.recipes.typical import at_least
 from graphc.codegen.target import Target
 from graphc.ir.dims import is_symbolic
-from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 LANES = (4, 8, 16)
-"""Those of the instruction's registers."""
-SHARE, APART = 0.5, 1.1
-"""Of an FMA's time, what one of a pair's products takes: by the instruction, and by FMAs."""
+"""Those of the instructions' registers."""
 NOTED = 1.0
 """Cost of noting the least magnitude of a vector of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
-class PairedPlan:
-    """A register tile of pairs. `rows_along_k`, `columns_along_k`: whether indices of k lie side by
-    side in the operands. `packed`: columns are read where they lie, as pairs. `checked`: the
-    instruction adds them where no sum is denormal; else FMAs do."""
+class GroupedPlan:
+    """A register tile of groups. `rows_along_k`, `columns_along_k`: whether indices of k lie side
+    by side in the operands. `packed`: columns are read where they lie, as groups."""
 
     problem: ContractionProblem
+    group: KGroup
+    way: GroupWay
     lanes: int
     columns: Columns
     tile: Tile
     rows_along_k: bool
     columns_along_k: bool
     packed: bool
-    checked: bool
     cost: float
     reason: str
 
     @staticmethod
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
-    ) -> Iterator[PairedPlan]:
-        """Products of bf16, all but whose rows are numbers, where the processor has the
-        instruction, or columns lie as pairs."""
-        view = problem.view
-        if view.types[0].dtype is not DType.bf16:
-            return
-        if is_symbolic((*view.n, *view.k)) or problem.depth == 0:
+    ) -> Iterator[GroupedPlan]:
+        """Products that a group is for, all but whose rows are numbers."""
+        group, view = next((each for each in K_GROUPS if each.takes(problem)), None), problem.view
+        if group is None or is_symbolic((*view.n, *view.k)) or problem.depth == 0:
             return
         if not len(view.k) == 1 == len(view.n):
             return
-        for tiling in tilings(problem, target, limit / SHARE):
-            packed = is_packed(problem, tiling.columns[0])
-            sides = along_k(problem)
-            if tiling.lanes not in LANES or (problem.has_sizes and not sides[0]):
-                continue
-            if packed:
-                yield _plan(tiling, sides, packed=True, checked=False)
-            if target.paired_products:
-                yield _plan(tiling, sides, packed, checked=True)
+        possible = [way.share for way in group.ways if way.is_there(target, True)]
+        for tiling in tilings(problem, target, limit / min(possible)) if possible else ():
+            sides, packed = along_k(problem), group.is_packed(problem, tiling.columns[0])
+            if tiling.lanes in LANES and (sides[0] or not problem.has_sizes):
+                for way in group.ways:
+                    if way.is_there(target, packed):
+                        yield _plan(tiling, group, way, sides, packed)
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
@@ -106,15 +97,13 @@ class PairedPlan:
         axis = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", axis, self.tile.rows, Tail.CLAMPED, variable="tile_row")
         each = batch_of(problem, loops, Holds.BROADCAST)
-        broadcast = PairedRows(problem, self.rows_along_k, self.lanes, each)
-        width = self.tile.vectors * self.lanes
-        each = batch_of(problem, loops, Holds.VECTORS)
-        vectors: PairedColumns | ColumnsInPlace
-        if self.packed:
-            vectors = ColumnsInPlace(problem, self.columns, width, self.checked, each)
-        else:
-            vectors = PairedColumns(problem, self.columns, width, self.columns_along_k, each)
-        tile = ForEach(rows, (Compute(PairedTile(self, broadcast)),))
+        broadcast = GroupRows(self.group, problem, self.rows_along_k, self.lanes, each)
+        vectors = GroupColumns(
+            self.group, problem, self.columns, self.tile.vectors * self.lanes,
+            self.columns_along_k, self.packed, self.way.checked,
+            batch_of(problem, loops, Holds.VECTORS),
+        )  # fmt: skip
+        tile = ForEach(rows, (Compute(GroupTile(self, broadcast)),))
         parallel = columns if columns.tiles != 1 else rows
         return BatchNest(
             problem, (broadcast, vectors),
@@ -123,22 +112,23 @@ class PairedPlan:
         ).nest(loops)  # fmt: skip
 
 
-def _plan(tiling: Tiling, sides: tuple[bool, bool], packed: bool, checked: bool) -> PairedPlan:
+def _plan(
+    tiling: Tiling, group: KGroup, way: GroupWay, sides: tuple[bool, bool], packed: bool
+) -> GroupedPlan:
     problem, columns, tile = tiling.problem, tiling.columns[0], tiling.tile
-    pairs, rows = pair_count(problem), problem.typical(problem.rows)
+    rows = problem.typical(problem.rows)
     each = TRANSPOSED if sides[1] else COPIED
     if packed:
-        each = NOTED if checked and not is_noted(problem, columns) else 0.0
+        each = NOTED if way.checked and not group.is_noted(problem, columns) else 0.0
     vectors = columns.vectors * each + -(-rows // tiling.lanes) * COPIED
-    copies = problem.typical(problem.batch_count) * pairs * vectors
-    products = tiling.products * (SHARE if checked else APART)
-    how = "by the instruction" if checked else "by FMAs"
-    return PairedPlan(
-        problem, tiling.lanes, columns, tile, *sides, packed, checked,
+    copies = problem.typical(problem.batch_count) * group.count(problem) * vectors
+    products = tiling.products * way.share
+    return GroupedPlan(
+        problem, group, way, tiling.lanes, columns, tile, *sides, packed,
         products + copies + tiling.scattered,
         note(
-            problem, "paired", f"tile {tile.rows}x{tile.vectors}x{tiling.lanes}, pairs of bf16 "
-            f"{how}, vector operand {'in place' if packed else 'packed'}", products=products,
+            problem, f"{group.name}s", f"tile {tile.rows}x{tile.vectors}x{tiling.lanes}, "
+            f"{way.text}, vector operand {'in place' if packed else 'packed'}", products=products,
             copies=copies, scattered=tiling.scattered,
         ),
     )  # fmt: skip
@@ -157,16 +147,16 @@ def along_k(problem: ContractionProblem) -> tuple[bool, bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedTile:
+class GroupTile:
     """The leaf of a tile's sums, and its results."""
 
-    plan: PairedPlan
-    rows: PairedRows
+    plan: GroupedPlan
+    rows: GroupRows
 
     @property
     def text(self) -> str:
-        tile = self.plan.tile
-        return f"register tile of pairs {tile.rows}x{tile.vectors}x{self.plan.lanes}"
+        plan, tile = self.plan, self.plan.tile
+        return f"register tile of {plan.group.name}s {tile.rows}x{tile.vectors}x{plan.lanes}"
 
     @property
     def effect(self) -> Effect:
@@ -190,7 +180,7 @@ class PairedTile:
             else:
                 store_present(emit, at, lane, lambda at: self._totals(emit, at, lane, x, y, normal))
 
-        if y.field is None or not self.plan.checked:
+        if not self.plan.way.checked:
             results(normal=False)
             return
         with b.if_(b.op("not", is_normal(emit, x.field, y.field)), cold=True) as branch:
@@ -200,27 +190,28 @@ class PairedTile:
                 results(normal=True)
 
     def _totals(
-        self, emit: Emitter, at: OutputTile, lane: Expr, x: FilledPairs,
-        y: CopiedColumns | PackedPairs, normal: bool,
+        self, emit: Emitter, at: OutputTile, lane: Expr, x: FilledGroups,
+        y: CopiedColumns | ColumnsInPlace, normal: bool,
     ) -> list[LoopValue]:  # fmt: skip
-        """The sums of all K blocks."""
-        b, zeros = emit.builder, emit.zeros(at.rows * at.vectors)
-        pairs, of_block = pair_count(emit.problem), K_BLOCK // 2
+        """The sums of all K blocks, each from what sums begin at: not zero for a single one."""
+        b, group, starts = emit.builder, self.plan.group, y.starts * at.rows
+        count = group.count(emit.problem)
+        of_block, attribute = group.of_block or count, normal if group.flushes else None
 
         def added(k: Expr, sums: list[LoopValue]) -> list[LoopValue]:
             columns = [y.vector(emit, k, at.vector, v, lane) for v in range(at.vectors)]
             totals = []
             for r in range(at.rows):
-                pair = x.load(emit, self.rows.position(at.row_number(r), k))
-                wide = b.splat(pair, emit.lanes)
+                factors = x.load(emit, self.rows.position(at.row_number(r), k))
+                wide = b.splat(factors, emit.lanes)
                 for v, column in enumerate(columns):
                     total = sums[r * at.vectors + v]
-                    totals.append(b.op("dot_pairs", total, wide, column, attribute=normal))
+                    totals.append(b.op(group.opcode, total, wide, column, attribute=attribute))
             return totals
 
         def block(begin: Expr, count: int) -> list[LoopValue]:
-            with b.loop(0, count, carried=zeros, hint="pair") as loop:
-                variable = Variable(f"pair{count}", count)
+            with b.loop(0, count, carried=starts, hint=group.name) as loop:
+                variable = Variable(f"{group.name}{count}", count)
                 emit.addresses.bind(variable, loop.variable, b.block)
                 loop.yield_(*added(begin + of(variable), list(loop.carried)))
             return list(loop.results)
@@ -228,8 +219,8 @@ class PairedTile:
         def add_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
             return list(map(b.add, totals, block(tile * of_block, size)))
 
-        if pairs <= of_block:
-            return block(of(0), pairs)
-        return LoopCut(pairs, of_block).fold(
-            emit.addresses, "pair_block", zeros, add_block, hint="k_block"
+        if count <= of_block:
+            return block(of(0), count)
+        return LoopCut(count, of_block).fold(
+            emit.addresses, f"{group.name}_block", starts, add_block, hint="k_block"
         )
