@@ -7,6 +7,7 @@ that the traced function catches."""
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 
 class _Noted(threading.local):
@@ -23,9 +24,11 @@ def note_errors(errors: list[GraphError] | None) -> None:
 
 class GraphError(RuntimeError):
     """Base of all errors of graphc. `location` is the user's source line, where one is known.
-    `is_refusal`: whether it is one of traces alone, and eager mode goes on in its place."""
+    `is_refusal`: whether it is one of traces alone, and eager mode goes on in its place.
+    `told_apart`: of a trace with open sizes, which of them were taken to differ as written."""
 
     is_refusal = False
+    told_apart: tuple[tuple[Any, Any], ...] = ()
 
     def __init__(self, message: str, *, location: object | None = None, hint: str | None = None):
         noted = _NOTED.errors

@@ -183,7 +183,15 @@ class CompiledFunction:
     def _specialize_sized(
         self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments
     ) -> Specialization:
-        program, undo = self._program(key, leaves, structure, sized)
+        while True:
+            try:
+                program, undo = self._program(key, leaves, structure, sized)
+                break
+            except GraphError as error:  # of sizes that have to fit each other, multiples may
+                multiples = sized.in_multiples(error.told_apart)
+                if multiples is None:
+                    raise
+                sized = multiples
         try:
             specialization = specialization_at(program, key, undo)
             assert specialization is not None, "the example answers as it did"

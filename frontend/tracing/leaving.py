@@ -41,13 +41,21 @@ class leaving:
             refused = getattr(error, "is_refusal", False)
             if kind is None or (isinstance(error, Exception) and not refused):
                 check_caught(self.session)
-        except BaseException:
+            note_told_apart(error, self.session)
+        except BaseException as other:
+            note_told_apart(other, self.session)
             put_back(self.outside)
             raise
         finally:
             self.session.forget()
         if kind is not None:
             put_back(self.outside)
+
+
+def note_told_apart(error: BaseException | None, session: Session) -> None:
+    """Note on an error of a graph which sizes were taken to differ as they are written."""
+    if isinstance(error, GraphError) and session.answers is not None:
+        error.told_apart = tuple(session.answers.told_apart or ())
 
 
 def check_caught(session: Session) -> None:

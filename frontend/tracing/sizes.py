@@ -7,19 +7,21 @@ out: for a new call all of them with names where they have changed, and what the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from frontend.tracing.outside.check import same, shown
 from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.size_rules import LEAST, Rules
 from frontend.tracing.tree import NUMBERS
-from graphc.ir.dims import Dim, Symbol, dim
+from graphc.ir.dims import Dim, Symbol, dim, evaluate
 from graphc.ir.size_floats import SizeFloat, float_argument, names_in
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 
 NAMES = "nmkpqrtuvw"
+MOST_FACTOR = 64
+"""Of what a size is left open in multiples of: so many a network halves and doubles a map to."""
 LONGEST = 16
 """Sizes that are remembered of an axis."""
 LEAST_INT, GREATEST_INT = 1, 1 << 31
@@ -79,6 +81,46 @@ class SizedArguments:
                     return None
         return sizes
 
+    def in_multiples(self, pairs: Sequence[tuple[Any, Any]]) -> SizedArguments | None:
+        """The same where sizes are multiples of what is left open (`32*height`), so that the last
+        of these pairs that is one size in the example is one as it is written. None where no factor
+        up to `MOST_FACTOR` makes that of any."""
+        axes: list[Any] = [extent for type in self.types for extent in type.shape]
+        dims = [extent for extent in axes if isinstance(extent, Dim)]
+        symbols = {each.name: each for extent in dims for each in extent.symbols()}
+        own = {name: dim(each.name, each.least, each.most) for name, each in symbols.items()}
+        for left, right in reversed(pairs):
+            names = _names([left, right])
+            if not names or names & self.names_of_numbers or names - self.example.keys():
+                continue
+            if evaluate(left, self.example) != evaluate(right, self.example):
+                continue
+            for factor in range(2, MOST_FACTOR + 1):
+                multiples = {n: _multiple(symbols[n], factor, self.example[n]) for n in names}
+                if None in multiples.values():
+                    continue
+                if evaluate(left, multiples) == evaluate(right, multiples):
+                    return self._with({**own, **multiples}, dict.fromkeys(names, factor))
+        return None
+
+    def _with(self, extents: Mapping[str, Any], factors: Mapping[str, int]) -> SizedArguments:
+        """The same where other extents stand for the names."""
+        types = [
+            type.with_shape(tuple(evaluate(extent, extents) for extent in type.shape))
+            for type in self.types
+        ]
+        example = {name: n // factors[name] if name in factors else n
+                   for name, n in self.example.items()}  # fmt: skip
+        return replace(self, types=tuple(types), example=example)
+
+
+def _multiple(symbol: Symbol, factor: int, size: int) -> Any:
+    """`factor` times a size of this name, for a size that is now `size`; None where it is none."""
+    if size % factor or size // factor < LEAST:
+        return None
+    least = max(LEAST, -(-symbol.least // factor))
+    return factor * dim(symbol.name, least, symbol.most and symbol.most // factor)
+
 
 def _names(extents: Iterable[Any]) -> set[str]:
     return {name for extent in extents for name in names_in(extent)}
@@ -93,9 +135,10 @@ def fits(extent: Any, size: Any, sizes: dict[str, Any]) -> bool:
         return same(extent, size)
     if type(size) is not int:
         return False
-    assert isinstance(extent.symbol, Symbol)
-    symbol = extent.symbol
-    if size < symbol.least or (symbol.most is not None and size > symbol.most):
+    symbol, factor = extent.multiple
+    assert symbol is not None
+    size, rest = divmod(size, factor)
+    if rest or size < symbol.least or (symbol.most is not None and size > symbol.most):
         return False
     return sizes.setdefault(symbol.name, size) == size
 

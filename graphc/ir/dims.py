@@ -128,11 +128,17 @@ class Dim(Undecided):
     @property
     def symbol(self) -> Symbol | None:
         """The symbol that this is and nothing else; None for all others."""
+        symbol, factor = self.multiple
+        return symbol if factor == 1 else None
+
+    @property
+    def multiple(self) -> tuple[Symbol | None, int]:
+        """The symbol and the number that this is the product of; None and 0 for all others."""
         if self.constant or len(self.terms) != 1:
-            return None
+            return None, 0
         ((monomial, coefficient),) = self.terms
-        only = monomial[0] if len(monomial) == 1 and coefficient == 1 else None
-        return only if isinstance(only, Symbol) else None
+        only = monomial[0] if len(monomial) == 1 else None
+        return (only, coefficient) if isinstance(only, Symbol) else (None, 0)
 
     def bounds(self) -> tuple[Bound, Bound]:
         """Least and greatest value, both inclusive (never too narrow; may be too wide)."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import frontend as torch
 from graphc.build.building import FROM_OUTSIDE
+from tests.build.conftest import Built
 from tests.build.models import cases, compiled
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
@@ -25,24 +25,6 @@ ARM = ("aarch64-linux-gnu-gcc", "-std=c11", *STRICT, "main.c")
 EMULATED = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("x86-64-v2", "x86-64-v3")]
 FOREIGN = pytest.param("aarch64", marks=pytest.mark.slow)
-Built = Callable[[str, str], Path]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The folder of a model built for a target, with seven calls; made once."""
-    folders: dict[tuple[str, str], Path] = {}
-
-    def folder(name: str, target: str) -> Path:
-        if (name, target) not in folders:
-            path = tmp_path_factory.mktemp(f"{name}_{target}")
-            function, draw = compiled(name)
-            with torch.set_grad_enabled(name != "inference"):
-                function.build(path, *draw(4), target=target, name=name, calls=7)
-            folders[name, target] = path
-        return folders[name, target]
-
-    return folder
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,6 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -29,28 +28,10 @@ from graphc.codegen.llvm.native import compile_text
 from graphc.codegen.target import host, named
 from graphc.errors import ArgumentError, LoweringError
 from graphc.ir.dims import dim
+from tests.build.conftest import Built
 from tests.build.loaded import functions_of
-from tests.build.models import compiled
 
 TARGETS = ("wasm32", "wasm32+relaxed")
-Built = Callable[[str, str], Path]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The folder of a model built for a target, with seven calls; made once."""
-    folders: dict[tuple[str, str], Path] = {}
-
-    def folder(name: str, target: str) -> Path:
-        if (name, target) not in folders:
-            path = tmp_path_factory.mktemp(f"{name}_{target}")
-            function, draw = compiled(name)
-            with torch.set_grad_enabled(name != "inference"):
-                function.build(path, *draw(4), target=target, name=name, calls=7)
-            folders[name, target] = path
-        return folders[name, target]
-
-    return folder
 
 
 def names_in(body: bytes, skipped: int) -> set[str]:
@@ -193,8 +174,11 @@ def flags_for_relaxed() -> tuple[str, ...] | None:
     return None
 
 
-SLOW = [("mlp", "wasm32"), ("mlp", "wasm32+relaxed"), ("lstm", "wasm32"), ("dropout", "wasm32")]
-"""Larger ones run in the browser (tests/debug/browser), from both modules."""
+SLOW = [
+    ("mlp", "wasm32"), ("lstm", "wasm32"), ("dropout", "wasm32"),
+    ("mlp", "wasm32+relaxed"), ("gpt", "wasm32+relaxed"),
+]  # fmt: skip
+"""The browser (tests/debug/browser) runs all models with relaxed_madd, digits without it too."""
 
 
 @pytest.mark.parametrize(

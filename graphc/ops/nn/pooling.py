@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
+from graphc.ir.dims import is_symbolic
 from graphc.ir.handle import aligned, broadcast_to, lift
 from graphc.ir.size_guards import equal
 from graphc.ir.types import DType, Shape
@@ -331,6 +332,11 @@ def _mean_of(
     """Sums over windows, divided by the number of elements that count."""
     if divisor is not None:
         return total / divisor
+    is_whole = not frame.frame and (include_padding or not any(frame.padding))
+    if is_whole:
+        return total / math.prod(frame.kernel)
+    if is_symbolic(frame.size):
+        return total / _counted_taps(total, frame, include_padding)
     counts: Any = 1
     axes = zip(frame.size, frame.kernel, frame.stride, frame.padding, positions, strict=True)
     for axis in axes:
@@ -338,6 +344,20 @@ def _mean_of(
     if counts.size and (counts == counts.flat[0]).all():
         return total / int(counts.flat[0])
     return total / total.context.constant(counts.astype(total.dtype.numpy))
+
+
+def _counted_taps(total: Any, frame: Frame, include_padding: bool) -> Any:
+    """The same numbers for sizes that are left open, computed: windows over an image of ones."""
+    rank = frame.count
+    image = broadcast_to(lift(1, total), frame.size)
+    padding = frame.padding
+    if include_padding:
+        image = pad(image, lift(1, total), low=padding, high=padding, interior=(0,) * rank)
+        padding = (0,) * rank
+    overhang = tuple(high - low for low, high in frame.frame) or (0,) * rank
+    ones = Frame(image, frame.kernel, frame.stride, padding, overhang, frame.dilation)
+    counts = r.sum(ones.taps(image, 0), axes=tuple(range(rank, 2 * rank)))
+    return broadcast_to(counts, total.shape)
 
 
 def _avg_pool(

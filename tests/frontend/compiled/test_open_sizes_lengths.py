@@ -195,3 +195,58 @@ def test_eager_resizing_after_a_trace_with_open_sizes() -> None:
         for function, own in ((compiled, None), (halved, half)):
             expected = x if own is None else own(x)
             assert np.array_equal(function(x).numpy(), expected.numpy())
+
+
+class Enlarging(nn.Module):
+    """A map that is halved twice with what is over, and enlarged to the size it came from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.low = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+        self.up = nn.ConvTranspose2d(4, 4, 2, 2)
+
+    def forward(self, x: Any) -> Any:
+        a = self.down(x)
+        b = self.up(self.low(a))
+        return torch.cat([a, b], 1).sum(1) + (a + b).mean(1)
+
+
+def test_sizes_that_have_to_fit_are_open_in_multiples() -> None:
+    torch.manual_seed(0)
+    model = Enlarging()
+    axes = {0: "batch", 2: "height", 3: "width"}
+    compiled = torch.compile(model, dynamic={"x": axes})
+    with torch.no_grad():
+        for shape in ((2, 3, 12, 20), (5, 3, 8, 16), (3, 3, 40, 8)):
+            x = torch.randn(*shape)
+            assert np.array_equal(compiled(x).numpy(), model(x).numpy())
+        assert traces(compiled) == 1, compiled.explain()
+        assert "f32[batch,3,4*height,4*width]" in compiled.explain()
+        x = torch.randn(2, 3, 11, 7)  # no multiples, and fit: 6 of 3 twice, 4 of 2 twice
+        assert np.array_equal(compiled(x).numpy(), model(x).numpy())
+        with pytest.raises(RuntimeError, match=r"Sizes of tensors must match|differ in another"):
+            compiled(torch.randn(2, 3, 10, 8))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"padding": 1}, {"padding": 1, "count_include_pad": False}, {"ceil_mode": True},
+     {"padding": 1, "ceil_mode": True}],
+)  # fmt: skip
+def test_means_over_windows_serve_all_sizes(options: Any) -> None:
+    def mean(x: Any) -> Any:
+        return F.avg_pool2d(x, (3, 2), 2, **options)
+
+    compiled = torch.compile(mean, dynamic={"x": {2: "height", 3: "width"}})
+    lengths = (11, 7), (5, 21), (31, 9)
+    for height, width in lengths:
+        x = torch.randn(2, 3, height, width)
+        assert np.array_equal(compiled(x).numpy(), mean(x).numpy())
+        grown = x.clone().requires_grad_()
+        mean(grown).square().sum().backward()
+        other = x.clone().requires_grad_()
+        compiled(other).square().sum().backward()
+        assert np.array_equal(grown.grad.numpy(), other.grad.numpy())
+    made = [text for text in compiled.explain().splitlines() if "made a number" in text]
+    assert made == []
+    assert traces(compiled) <= 2, compiled.explain()
