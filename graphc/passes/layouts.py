@@ -26,6 +26,7 @@ from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.ops.layouts.packing import COLUMNS, ROWS
+from graphc.passes.dequantized import dequantized, repacked_sources
 from graphc.passes.split_frozen import depending_on, is_widening
 
 Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
@@ -102,6 +103,10 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
                 in_order = draft.node(stored).op == INPUT
             tile = None if in_order else preferred(node, types, position)
             if tile is None:
+                continue
+            made = dequantized(draft.node, stored) if (node.op, position) == ("matmul", 1) else None
+            if made is not None:
+                packed_operands[position] = repacked_sources(draft, made, stored, tile, _repacked)
                 continue
             shape = types[position].shape
             by_several = _BY_SEVERAL.get(node.op)

@@ -7,7 +7,7 @@ out: a graph of the frozen inputs, run once, and the graph that takes its result
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.copying import extract
@@ -17,6 +17,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.region import WhileLoop
+from graphc.passes.dequantized import in_products
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
 _LEFT = ("broadcast", "reshape", "slice", "unpack", "unpack_pairs", "unpack_quads")
@@ -78,7 +79,10 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
     """The values of these nodes that the others or the outputs read, but for inputs. Behind an
     index map that costs nothing, what it reads."""
 
-    widened = _cast_where_read(graph, known)
+    users = graph.users()
+    widened = _cast_where_read(graph, known, users)
+    for made in in_products(graph, users).values():
+        widened |= made.nodes
 
     def is_left(value: Value) -> bool:
         left = value.node in widened or graph.nodes[value.node].op in _LEFT
@@ -99,10 +103,12 @@ def is_widening(cast: Node, operand: TensorType) -> bool:
     return cast.types[0].dtype.itemsize > operand.dtype.itemsize
 
 
-def _cast_where_read(graph: Graph, known: set[int]) -> set[int]:
+def _cast_where_read(
+    graph: Graph, known: set[int], users: Mapping[Value, Sequence[int]]
+) -> set[int]:
     """The casts of narrow matrices that nothing but a product of one row reads, and the index maps
     between: it waits for memory, of which the narrow matrix is less (see read_once.py)."""
-    users, left = graph.users(), set[int]()
+    left = set[int]()
     for identity, node in enumerate(graph.nodes):
         if node.op != "matmul" or not always_le(graph.type_of(node.operands[0]).shape[-2], 1):
             continue

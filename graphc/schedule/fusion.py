@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
+from graphc.passes.dequantized import in_products
 from graphc.schedule.access import (
     ANCHORS,
     REDUCTIONS,
@@ -100,22 +101,17 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
     if not enabled:
         return dict.fromkeys(compute, NO_FUSION)
     users = graph.users()
+    dequantized = in_products(graph, users)
+    unpacked = {node for made in dequantized.values() for node in made.nodes}
     kept = dict.fromkeys((i for i in compute if kinds[i] in ANCHORS + REDUCTIONS), BUILT_AROUND)
     _keep(kept, (v.node for v in graph.outputs if kinds[v.node] not in (INPUT, CONSTANT)), OUTPUT)
     for identity in compute:
-        if kinds[identity] == "region":  # its operands are buffers
-            carry = carries(graph.nodes[identity])
-            operands = graph.nodes[identity].operands
-            sources = {v.node for v in operands[:carry]}
-            sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
-            candidates = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
-            _keep(kept, candidates, LOOP_READS)
-        if kinds[identity] == "host":  # Python is handed arrays
-            read = {v.node for v in graph.nodes[identity].operands}
-            _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
+        _keep_buffers(kept, graph, kinds, identity)
         if kinds[identity] in ("contract", "composite"):
             candidates = _behind_movement(graph, graph.nodes[identity].operands, kinds)
             candidates -= read_once(graph, identity, kinds, users)
+            if identity in dequantized:
+                candidates -= unpacked
             _keep(kept, candidates, f"{graph.nodes[identity].op} reads each element often")
     for identity in compute:
         if kinds[identity] == "composite" and stores_anywhere(graph, identity):
@@ -127,7 +123,7 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
     epilogue: set[int] = set()  # the only way from a contraction's result to its readers
     for identity in compute:
         node = graph.nodes[identity]
-        if identity in kept:
+        if identity in kept or identity in unpacked:
             continue
         inlined = {v.node for v in node.operands if v.node not in kept}
         cost[identity] = cost_of(graph, identity) + sum(cost[i] for i in inlined)
@@ -153,6 +149,20 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
             elif shared and identity in epilogue:
                 kept[identity] = SHARED_EPILOGUE
     return kept
+
+
+def _keep_buffers(kept: dict[int, str], graph: Graph, kinds: list[str], identity: int) -> None:
+    """What a loop or Python reads lies in memory."""
+    if kinds[identity] == "region":  # its operands are buffers
+        carry = carries(graph.nodes[identity])
+        operands = graph.nodes[identity].operands
+        sources = {v.node for v in operands[:carry]}
+        sources |= {behind_reshape(graph, v).node for v in operands[carry:]}
+        candidates = {node for node in sources if kinds[node] not in (INPUT, CONSTANT)}
+        _keep(kept, candidates, LOOP_READS)
+    if kinds[identity] == "host":  # Python is handed arrays
+        read = {v.node for v in graph.nodes[identity].operands}
+        _keep(kept, (n for n in read if kinds[n] not in (INPUT, CONSTANT)), PYTHON_READS)
 
 
 def _keep(kept: dict[int, str], nodes: Iterable[int], why: str) -> None:

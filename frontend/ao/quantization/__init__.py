@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from frontend.ao.quantization.quantize_api import (
+    Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
     quantize_,
@@ -44,6 +45,6 @@ _FUNCTIONS = (
 )  # fmt: skip
 globals().update(dict.fromkeys(_FUNCTIONS, _absent))
 __all__ = [
-    "DeQuantStub", "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "QConfig",
-    "QuantStub", "quantize_", "quantize_dynamic", *_FUNCTIONS,
+    "DeQuantStub", "Int4WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig",
+    "Int8WeightOnlyConfig", "QConfig", "QuantStub", "quantize_", "quantize_dynamic", *_FUNCTIONS,
 ]  # fmt: skip

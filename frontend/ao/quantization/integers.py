@@ -13,6 +13,8 @@ from graphc.ops.nn import quantization as ops
 
 LOW, HIGH = -128, 127
 HALF = (HIGH - LOW) / 2
+NIBBLE_HIGH = 15
+"""The greatest integer of 4 bits."""
 EPSILON = 2.0**-23
 """The least scale of symmetric quantization."""
 
@@ -45,6 +47,17 @@ def of_tensor(x: Tensor) -> tuple[Tensor, Tensor]:
     """Float32 as int8, symmetric, with one scale []."""
     scale = (x.abs().max() / HALF).clamp(min=EPSILON)
     return _symmetric(x, scale), scale
+
+
+def of_groups(x: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A float32 matrix [n, k] as integers of 4 bits, two in a byte [n, k / 2], with a scale and a
+    zero point (uint8) for each `group` along a row [n, k / group]. A group's range has 0 in it."""
+    parts = x.reshape(x.shape[0], -1, group)
+    least, most = parts.amin(2).clamp(max=0), parts.amax(2).clamp(min=0)
+    scale = ((most - least) / NIBBLE_HIGH).clamp(min=EPSILON)
+    zero = (-least / scale).round().clamp(0, NIBBLE_HIGH).to(DType.u8)
+    whole = ops.quantize(x, scale, zero, low=0, high=NIBBLE_HIGH, dtype=DType.u8)
+    return ops.pack_nibbles(whole), scale, zero
 
 
 def _symmetric(x: Tensor, scale: Tensor) -> Tensor:

@@ -1,8 +1,15 @@
-"""Linear layers whose weights are kept as integers of 8 bits."""
+"""Linear layers whose weights are kept as integers of 8 or 4 bits."""
 
 from __future__ import annotations
 
-from frontend.ao.quantization.integers import Integers, of_rows, of_tensor, product, rows_of
+from frontend.ao.quantization.integers import (
+    Integers,
+    of_groups,
+    of_rows,
+    of_tensor,
+    product,
+    rows_of,
+)
 from frontend.functions.quantization import QuantizedTensor
 from frontend.nn import functional as F
 from frontend.nn.modules.linear import Linear
@@ -64,6 +71,44 @@ class Int8ActivationLinear(Int8WeightLinear):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activations=int8"
+
+
+class Int4WeightLinear(Linear):
+    """A Linear whose weight is integers of 4 bits, two in a byte, with a scale and a zero point for
+    each group along a row: `weight` is what it stands for, computed where it is read. Gradients
+    go to the input and the bias."""
+
+    weight_int: Tensor
+    weight_scale: Tensor
+    weight_zero: Tensor
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        whole = ops.unpack_nibbles(self.weight_int)
+        dequantized: Tensor = ops.dequantize(whole, self.weight_scale, self.weight_zero)
+        return dequantized
+
+    @property
+    def group_size(self) -> int:
+        """Weights that share a scale."""
+        return int(self.in_features // self.weight_scale.shape[1])
+
+    @staticmethod
+    def convert(linear: Linear, group: int) -> None:
+        """Make this layer one of this class, in place: whoever holds it has it quantized."""
+        with no_grad():
+            parts = of_groups(linear.weight.detach().to(DType.f32), group)
+        del linear.weight
+        linear.__class__ = Int4WeightLinear
+        for name, part in zip(("weight_int", "weight_scale", "weight_zero"), parts, strict=True):
+            linear.register_buffer(name, part)
+
+    def forward(self, input: Tensor) -> Tensor:
+        result: Tensor = F.linear(input, self.weight.to(input.dtype), self.bias)
+        return result
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, weight=int4, group_size={self.group_size}"
 
 
 class DynamicQuantizedLinear(Module):

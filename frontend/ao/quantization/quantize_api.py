@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from frontend.ao.quantization.linear import (
     DynamicQuantizedLinear,
+    Int4WeightLinear,
     Int8ActivationLinear,
     Int8WeightLinear,
 )
@@ -32,31 +33,61 @@ class Int8DynamicActivationInt8WeightConfig:
     integers."""
 
 
-_KINDS: dict[type, type[Int8WeightLinear]] = {
-    Int8WeightOnlyConfig: Int8WeightLinear,
-    Int8DynamicActivationInt8WeightConfig: Int8ActivationLinear,
-}
+@dataclass(frozen=True)
+class Int4WeightOnlyConfig:
+    """Weights of 4 bits, two in a byte, with a scale and a zero point for each `group_size` along a
+    row, which divides the inputs of each layer; products in floats."""
+
+    group_size: int = 128
+
+    def __post_init__(self) -> None:
+        if type(self.group_size) is not int or self.group_size < 1:
+            raise ValueError(f"group_size is to be an int of at least 1, got {self.group_size!r}")
+
+
+Config = Int8WeightOnlyConfig | Int8DynamicActivationInt8WeightConfig | Int4WeightOnlyConfig
 
 
 def quantize_(model: Any, config: Any, filter_fn: Filter | None = None, device: Any = None) -> None:
     """Quantize the Linear layers of a model in place, as `config` says.
 
     `filter_fn(module, name)`: which ones; all without it. Raises NotImplementedError for other
-    configurations.
+    configurations, ValueError for groups that do not divide a layer's inputs.
     """
-    kind = _KINDS.get(type(config))
-    if kind is None:
-        known = ", ".join(each.__name__ for each in _KINDS)
+    if not isinstance(config, Config):
+        known = ", ".join(each.__name__ for each in get_args(Config))
         raise NotImplementedError(f"quantize_ by {type(config).__name__}: there are {known}")
     chosen = filter_fn or (lambda module, name: type(module) is Linear)
     layers = [module for name, module in model.named_modules() if chosen(module, name)]
     for layer in layers:
         if type(layer) is not Linear:
             raise NotImplementedError(f"quantize_ of {type(layer).__name__}: only of Linear")
+        if isinstance(config, Int4WeightOnlyConfig):
+            _check_groups(layer, config.group_size)
     if device is not None:
         model.to(device)
     for layer in layers:
-        Int8WeightLinear.convert(layer, kind)
+        _convert(layer, config)
+
+
+def _convert(layer: Linear, config: Config) -> None:
+    match config:
+        case Int4WeightOnlyConfig(group):
+            Int4WeightLinear.convert(layer, group)
+        case Int8WeightOnlyConfig():
+            Int8WeightLinear.convert(layer, Int8WeightLinear)
+        case Int8DynamicActivationInt8WeightConfig():
+            Int8WeightLinear.convert(layer, Int8ActivationLinear)
+
+
+def _check_groups(layer: Linear, group: int) -> None:
+    if layer.in_features % group:
+        raise ValueError(
+            f"quantize_ of {layer}: groups of {group} do not divide {layer.in_features} inputs; "
+            "give another group_size, or leave the layer out by filter_fn"
+        )
+    if layer.in_features % 2:
+        raise ValueError(f"quantize_ of {layer}: two weights of 4 bits make a byte; inputs are odd")
 
 
 def quantize_dynamic(

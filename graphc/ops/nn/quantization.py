@@ -5,20 +5,26 @@ its extent: one for all [1, 1], one for each row [n, 1], one for each group of 3
 axis [n, k / 32]. Rounding is to even. Where two forms differ in the last bit it is PyTorch's:
 `quantize` rounds behind the zero point, `fake_quantize` before it, and both multiply by the
 reciprocal of the scale.
+
+Integers of 4 bits lie two in a byte, `pack_nibbles`: the one at the even place is the low half.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.size_guards import equal
 from graphc.ir.types import DType, Shape
 from graphc.ops import elementwise as e
+from graphc.ops.generate import iota_like
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import FLOATS
-from graphc.ops.movement import broadcast, reshape
+from graphc.ops.movement import broadcast, reshape, slice_
+from graphc.ops.scalar_functions.bitwise import bitwise_and, bitwise_or, shift_left, shift_right
 
 STORED = (DType.i8, DType.u8, DType.i16, DType.i32)
 """The types of quantized values."""
@@ -158,4 +164,69 @@ fake_quantize = Composite(
     samples=lambda m: [m(*operands, low=-128, high=127) for operands in _scale_samples(m)]
     + [m(m.normal(4, 6), m.positive(4, 1), m.integers(9, 4, 1), low=0, high=9)],
     exempt={"gradient": "it goes straight through what is a step function"},
+)  # fmt: skip
+
+
+# -- integers of 4 bits ----------------------------------------------------------------------------
+
+NIBBLE = 4
+"""Bits of half a byte."""
+
+
+def _check_bytes(op: str, x: Any) -> None:
+    if x.dtype not in (DType.u8, DType.i32) or not x.shape:
+        raise DTypeError(f"{op} takes bytes (u8, or i32) with an axis, got {x.tensor_type}")
+
+
+def _pack_nibbles(x: Any) -> Any:
+    _check_bytes("pack_nibbles", x)
+    *outer, last = x.shape
+    if type(last) is not int or last % 2:
+        raise ShapeError(
+            f"pack_nibbles of {x.tensor_type}: the last axis is to be even, two a byte"
+        )
+    none, ones = (0,) * len(outer), (1,) * len(outer)
+
+    def half(first: int) -> Any:
+        size = (*outer, last // 2)
+        part = slice_(x, start=(*none, first), size=size, step=(*ones, 2))
+        return _low_bits(_wide(part))
+
+    low, high = half(0), half(1)
+    moved = shift_left(high, broadcast_to(lift(NIBBLE, high), high.shape))
+    return e.cast(bitwise_or(low, moved), dtype=x.dtype)
+
+
+def _wide(x: Any) -> Any:
+    return e.cast(x, dtype=DType.i32)
+
+
+def _low_bits(x: Any) -> Any:
+    return bitwise_and(x, broadcast_to(lift(2**NIBBLE - 1, x), x.shape))
+
+
+def _unpack_nibbles(x: Any) -> Any:
+    _check_bytes("unpack_nibbles", x)
+    apart = (*x.shape, 2)
+    wide = _wide(broadcast(reshape(x, shape=(*x.shape, 1)), shape=apart))
+    place = iota_like(x, apart, len(apart) - 1, DType.i32)
+    halves = e.cast(_low_bits(shift_right(wide, place * NIBBLE)), dtype=x.dtype)
+    *outer, last = x.shape
+    return reshape(halves, shape=(*outer, last * 2))
+
+
+# Bytes [.., n], of each the low 4 bits, as bytes [.., n / 2].
+pack_nibbles = Composite(
+    "pack_nibbles", _pack_nibbles, differentiable=False,
+    samples=lambda m: [
+        m(m.integers(256, *shape).astype(np.uint8)) for shape in ((6,), (3, 8), (0, 4))
+    ],
+)  # fmt: skip
+
+# The other way: bytes [.., n] as 0 … 15 in bytes [.., 2 n].
+unpack_nibbles = Composite(
+    "unpack_nibbles", _unpack_nibbles, differentiable=False,
+    samples=lambda m: [
+        m(m.integers(256, *shape).astype(np.uint8)) for shape in ((3,), (3, 5), (0, 4))
+    ],
 )  # fmt: skip

@@ -146,3 +146,75 @@ def test_what_is_not_there_is_told_and_nothing_changes() -> None:
     with pytest.raises(NotImplementedError, match="Int8WeightOnlyConfig"):
         ao.quantize_(model, object())
     assert type(model[0]) is nn.Linear
+
+
+def grouped(x: Array, group: int) -> tuple[Array, Array, Array]:
+    """Integers [n, k], scales and zero points of groups."""
+    parts = x.reshape(x.shape[0], -1, group)
+    least, most = np.minimum(parts.min(2), 0), np.maximum(parts.max(2), 0)
+    scale = (most - least) / np.float32(15)
+    zero = np.clip(np.rint(-least / scale), 0, 15)
+    inverse, moved = (np.repeat(each, group, 1) for each in (np.float32(1) / scale, zero))
+    return np.clip(np.rint(x * inverse + moved), 0, 15).astype(np.uint8), scale, zero
+
+
+def test_weights_of_4_bits() -> None:
+    model = nn.Sequential(linear(20, 64), nn.ReLU())
+    weight, bias = (each.detach().numpy().copy() for each in (model[0].weight, model[0].bias))
+    ao.quantize_(model, ao.Int4WeightOnlyConfig(group_size=32))
+    whole, scale, zero = grouped(weight, 32)
+    state = model.state_dict()
+    assert state["0.weight_int"].dtype is torch.uint8
+    np.testing.assert_array_equal(
+        state["0.weight_int"].numpy(), whole[:, ::2] + 16 * whole[:, 1::2]
+    )
+    np.testing.assert_array_equal(state["0.weight_scale"].numpy(), scale)
+    np.testing.assert_array_equal(state["0.weight_zero"].numpy(), zero)
+    spread = [np.repeat(each, 32, 1).astype(np.float32) for each in (zero, scale)]
+    floats = (whole - spread[0]) * spread[1]
+    np.testing.assert_array_equal(model[0].weight.numpy(), floats)
+    assert np.abs(floats - weight).max() <= scale.max() * 0.51
+    assert "group_size=32" in repr(model)
+    for rows in (1, 7):
+        x = torch.randn(rows, 64, requires_grad=True)
+        want = np.maximum(x.detach().numpy().astype(np.float64) @ floats.T + bias, 0)
+        eager, compiled = model(x), torch.compile(model)(x)
+        np.testing.assert_array_equal(eager.detach().numpy(), compiled.detach().numpy())
+        assert np.abs(eager.detach().numpy() - want).max() < 1e-5
+        eager.sum().backward()
+        passed = (want > 0) @ floats.astype(np.float64)
+        assert np.abs(x.grad.numpy() - passed).max() < 1e-5
+
+
+def test_weights_of_4_bits_are_saved_and_loaded_as_they_are(tmp_path: Any) -> None:
+    model = nn.Sequential(linear(8, 64))
+    ao.quantize_(model, ao.Int4WeightOnlyConfig(group_size=64))
+    torch.save(model.state_dict(), tmp_path / "model.pt")
+    other = nn.Sequential(nn.Linear(64, 8))
+    ao.quantize_(other, ao.Int4WeightOnlyConfig(group_size=64))
+    other.load_state_dict(torch.load(tmp_path / "model.pt"))
+    x = torch.randn(3, 64)
+    np.testing.assert_array_equal(other(x).detach().numpy(), model(x).detach().numpy())
+    assert other[0].weight_int.shape == (8, 32)
+
+
+def test_frozen_weights_of_4_bits_have_the_same_bits() -> None:
+    model = nn.Sequential(linear(130, 256), nn.ReLU(), linear(40, 130)).eval()
+    ao.quantize_(model, ao.Int4WeightOnlyConfig(group_size=2))
+    x = torch.randn(1, 256)
+    with torch.no_grad():
+        want = model(x).numpy()
+        frozen = torch.compile(torch.freeze(model))
+        np.testing.assert_array_equal(frozen(x).numpy(), want)
+    assert "packed as" in str(frozen.explain())
+
+
+def test_groups_that_do_not_fit_are_refused_and_nothing_changes() -> None:
+    model = nn.Sequential(linear(8, 64), linear(4, 33))
+    for group, match in ((24, "groups of 24 do not divide 64"), (1, "inputs are odd")):
+        with pytest.raises(ValueError, match=match):
+            ao.quantize_(model, ao.Int4WeightOnlyConfig(group_size=group))
+        assert type(model[0]) is nn.Linear
+    for bad in (0, -32, 1.5, True):
+        with pytest.raises(ValueError, match="at least 1"):
+            ao.Int4WeightOnlyConfig(group_size=bad)

@@ -72,8 +72,9 @@ def column_read(tiling: Tiling, target: Target) -> VectorRead | None:
     if len(columns) == 1:
         case = view.vector(problem.batch, any_place(columns[0], lane), k)
         if view.stride(case, lane) == 1 and not (
-            tiling.is_flat and not grows and _panel_pays(tiling, case, target)
-        ):
+            tiling.is_flat and not grows
+            and (_computed_often(tiling, case) or _panel_pays(tiling, case, target))
+        ):  # fmt: skip
             return VectorRead()
     if not tiling.is_flat:
         return None
@@ -96,6 +97,13 @@ def _packed(tiling: Tiling) -> VectorRead:
     guarded = case is not None and bool(case.guards)
     copies = problem.typical(problem.batch_count * problem.depth) * columns.vectors
     return VectorRead(copies * each, packed=True, guarded=guarded)
+
+
+def _computed_often(tiling: Tiling, case: Case | None) -> bool:
+    """Whether elements that are computed from several reads would be so for several tiles."""
+    problem = tiling.problem
+    several = case is not None and len(problem.view.places(case)) > 1
+    return several and problem.typical(problem.rows) > tiling.tile.rows
 
 
 def _panel_pays(tiling: Tiling, case: Case | None, target: Target) -> bool:

@@ -165,18 +165,26 @@ class ContractionView:
 
     def place(self, case: Case) -> tuple[int, Expr] | None:
         """The input of which an element is one unguarded read, and its address there."""
+        places = self.places(case)
+        return places[0] if len(places) == 1 else None
+
+    def places(self, case: Case) -> list[tuple[int, Expr]]:
+        """The inputs that an element is computed from, and its addresses there; none where a read
+        is guarded or reduced."""
         operand = self.node.operands[case.operand]
         if self.is_input(operand):
-            places = [(operand, as_index(case.index), False)]
+            found = [(operand, as_index(case.index), False)]
         else:
-            places = [
+            found = [
                 (read.value, read.index, read.guarded or read.reduced)
                 for read in reads(self.body, operand, as_index(case.index), self.is_input)
             ]
-        if len(places) != 1 or places[0][2]:
-            return None
-        value, index, _ = places[0]
-        return value.node, flatten(index, self.body.type_of(value).shape)
+        if any(unknown for *_, unknown in found):
+            return []
+        return [
+            (value.node, flatten(index, self.body.type_of(value).shape))
+            for value, index, _ in found
+        ]
 
     def is_stored(self, case: Case) -> bool:
         """Whether the operand's elements are an input's, moved and otherwise as they are."""
@@ -207,11 +215,13 @@ class ContractionView:
 
     def stride(self, case: Case | None, along: Variable) -> int | None:
         """Elements from one value of `along` to the next in memory: None where the operand is
-        guarded, computed from several reads, or its address is not affine in it."""
+        guarded, or its address is not affine in it. Of what is computed from several reads those
+        that step count, if they step alike."""
         if case is None or case.guards:
             return None
-        linear = self.linear(case)
-        step = None if linear is None else linear.coefficient(along)
+        steps = {linear.coefficient(along) for _, linear in self.places(case)}
+        steps = steps - {0} if len(steps) > 1 else steps
+        step = next(iter(steps)) if len(steps) == 1 else None
         return step if isinstance(step, int) else None
 
     def is_affine(self, case: Case | None) -> bool:

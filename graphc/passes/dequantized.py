@@ -1,0 +1,193 @@
+"""Matrices of products that are computed from integers of few bits: dequantized weights.
+
+in : a graph, or a draft of one
+out: for a matrix the nodes that make it element by element, and the much smaller values that these
+     read: integers of at most 8 bits, scales and zero points of rows or groups
+
+Such a matrix is never stored: whatever reads it reads those values and computes elements where it
+reads them. Products of few rows wait for memory, those of many copy each element into a panel once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.draft import Draft
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup
+from graphc.ir.types import Shape, TensorType
+from graphc.ops.layouts.packing import COLUMNS, ROWS
+
+INDEX_MAPS = ("broadcast", "reshape", "slice", "transpose", "unpack")
+SMALLER = 8
+"""Values of at most one in so many of the matrix's elements are read as they are, not computed for
+each element."""
+NARROWER = 2
+"""Times that the matrix has more bytes than all that is read."""
+LIMIT = 16
+"""Operations for an element."""
+
+Repacked = Callable[[Draft, Value, Shape, int, tuple[int, int]], Value]
+"""A tensor, as a matrix of some shape, through tiles along one of its axes (passes/layouts.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dequantized:
+    """The nodes behind a matrix, and the values that they read."""
+
+    nodes: frozenset[int]
+    sources: tuple[Value, ...]
+
+    def varying(self, graph: Graph) -> list[int]:
+        """The nodes that depend on the values, in order; the others are constants."""
+        dependent = {source.node for source in self.sources}
+        order = []
+        for identity in sorted(self.nodes):
+            if any(value.node in dependent for value in graph.nodes[identity].operands):
+                dependent.add(identity)
+                order.append(identity)
+        return order
+
+
+def dequantized(node_of: Callable[[Value], Node], matrix: Value) -> Dequantized | None:
+    """How a matrix is computed from integers and scales; None where it is not."""
+    type = _type(node_of, matrix)
+    if type.is_symbolic or not type.dtype.is_float or type.numel == 0:
+        return None
+    nodes, sources, work, todo = set[int](), dict[Value, None](), 0, [matrix]
+    while todo:
+        value = todo.pop()
+        if value.node in nodes or value in sources:
+            continue
+        node = node_of(value)
+        if not _is_computed(node_of, value, type):
+            sources[value] = None
+            continue
+        nodes.add(value.node)
+        work += 0 if node.op in (INPUT, CONSTANT) else int(getattr(lookup(node.op), "cost", 0))
+        if node.op == "unpack":  # what is packed lies in memory
+            sources[node.operands[0]] = None
+        todo += reversed(node.operands)
+    read = [_type(node_of, source) for source in sources]
+    if work > LIMIT or len(read) < 2 or any(each.is_symbolic for each in read):
+        return None
+    integers = any(_is_narrow(each) and each.numel * SMALLER > type.numel for each in read)
+    if not integers or sum(each.nbytes for each in read) * NARROWER > type.nbytes:
+        return None
+    return Dequantized(frozenset(nodes), tuple(sources))
+
+
+def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int, Dequantized]:
+    """The matrix products whose second operand is dequantized, and read by such products alone."""
+    found = {}
+    for identity, node in enumerate(graph.nodes):
+        if node.op == "matmul":
+            made = dequantized(lambda value: graph.nodes[value.node], node.operands[1])
+            if made is not None:
+                found[identity] = made
+    inside = {identity for made in found.values() for identity in made.nodes} | found.keys()
+    outputs = {value.node for value in graph.outputs}
+    return {
+        identity: made for identity, made in found.items()
+        if all(
+            node not in outputs and inside.issuperset(users[Value(node)])
+            for node in made.varying(graph)
+        )
+    }  # fmt: skip
+
+
+def _is_computed(node_of: Callable[[Value], Node], value: Value, matrix: TensorType) -> bool:
+    """Whether a value is computed where an element of the matrix is read."""
+    node = node_of(value)
+    if node.op == CONSTANT:
+        return node.attribute("value").scalar is not None
+    if node.op in INDEX_MAPS or node.op == "iota":
+        return True
+    if node.op == INPUT or lookup(node.op).kind != "elementwise":
+        return False
+    (type,) = node.types
+    rounded = _is_narrow(type) and any(_type(node_of, x).dtype.is_float for x in node.operands)
+    if type.is_symbolic or rounded:
+        return False
+    return bool(type.numel * SMALLER > matrix.numel)
+
+
+def _is_narrow(type: TensorType) -> bool:
+    return type.dtype.is_integer and type.dtype.itemsize == 1
+
+
+def _type(node_of: Callable[[Value], Node], value: Value) -> TensorType:
+    return node_of(value).types[value.index]
+
+
+# -- packing ---------------------------------------------------------------------------------------
+
+
+def repacked_sources(
+    draft: Draft, made: Dequantized, matrix: Value, tile: tuple[int, int], repacked: Repacked
+) -> Value:
+    """The same matrix [depth, columns], made of what it is made of in tiles of its columns. As it
+    was where columns of it are not those of its sources."""
+    places: dict[Value, int | None] = {}
+    if not _find_columns(draft, made, matrix, 1, places):
+        return matrix
+    moved: dict[Value, Value] = {}
+    for source in made.sources:
+        shape, axis = draft.shape(source), places[source]
+        if axis is not None:
+            if axis == 0:
+                as_matrix, along = (shape[0], math.prod(shape[1:])), ROWS
+            else:
+                as_matrix, along = (math.prod(shape[:-1]), shape[-1]), COLUMNS
+            moved[source] = repacked(draft, source, as_matrix, along, tile)
+    for identity in sorted(made.nodes):
+        node = draft.nodes[identity]
+        operands = tuple(moved.get(value, value) for value in node.operands)
+        if operands != node.operands:
+            (moved[Value(identity)],) = draft.add_moved(node, operands)
+    return moved.get(matrix, matrix)
+
+
+MIXED = -1
+"""Columns that are no one axis of what an index map reads."""
+
+
+def _find_columns(
+    draft: Draft, made: Dequantized, value: Value, axis: int | None, places: dict[Value, int | None]
+) -> bool:
+    """Note for a value and all behind it along which axis the columns of the matrix run, None where
+    all have the same; False where that is no one axis, or not the first or last of a source."""
+    if value in places:
+        return places[value] == axis
+    places[value] = axis
+    node, shape = draft.node(value), draft.shape(value)
+    if value in made.sources:
+        return axis in (None, 0, len(shape) - 1)
+    for operand in node.operands:
+        own = axis
+        if axis is not None and node.op in INDEX_MAPS:
+            own = _behind_map(node, draft.shape(operand), axis)
+        if own == MIXED or not _find_columns(draft, made, operand, own, places):
+            return False
+    return True
+
+
+def _behind_map(node: Node, shape: Shape, axis: int) -> int | None:
+    """The axis of an index map's operand, of this shape, that is `axis` of its result; None where
+    it has one element for all of that."""
+    result = node.types[0].shape
+    if node.op == "transpose":
+        return int(node.attribute("permutation")[axis])
+    if node.op == "broadcast":
+        own = axis - len(result) + len(shape)
+        return None if own < 0 or shape[own] != result[axis] else own
+    if node.op == "reshape":
+        before = math.prod(result[:axis])
+        alike = (
+            own for own, dim in enumerate(shape)
+            if dim == result[axis] and math.prod(shape[:own]) == before
+        )  # fmt: skip
+        return next(alike, MIXED)
+    return MIXED
