@@ -11,7 +11,8 @@ import functools
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from frontend.compiled.call_guards import broken
@@ -72,7 +73,7 @@ class CompiledFunction:
         aliases = _aliases(leaves)
         key = signature(structure, leaves, aliases, self.options.most_threads)
         serving = self._known.find(key, leaves)
-        plain = not keywords and len(leaves) == len(arguments) and not aliases
+        plain = not (keywords or aliases) and _are_all(leaves, arguments)
         if serving is not None:
             one, computed = serving
             if plain and computed is None and not one.program.free.are_read:
@@ -407,6 +408,11 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self._counted()}>"
+
+
+def _are_all(leaves: Sequence[Tensor], arguments: Sequence[Any]) -> bool:
+    """Whether the arguments are these tensors and nothing else."""
+    return len(leaves) == len(arguments) and all(map(is_, leaves, arguments))
 
 
 class _MoreOpen(Exception):

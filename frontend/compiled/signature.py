@@ -118,6 +118,9 @@ def _collect(structure: Any, name: str, tensors: Iterator[Any], parts: dict[str,
         case "dict":
             for key, item in zip(structure[2], structure[3]):
                 _collect(item, f"{name}[{key!r}]", tensors, parts)
+        case "composite":
+            for key, item in zip(("context", *structure[2]), structure[3]):
+                _collect(item, f"{name}.{key}", tensors, parts)
         case "namespace":
             _collect(structure[1], name, tensors, parts)
         case _:

@@ -50,7 +50,7 @@ def backward(
     if inputs is None:
         run_backward(roots, None, retain_graph=keep, create_graph=create_graph)
         return
-    chosen = _listed(inputs)
+    chosen = _on_tape(inputs)
     if not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for tensor in chosen:
@@ -98,7 +98,7 @@ def grad(
             "allow_unused=False."
         )
     keep = create_graph if retain_graph is None else retain_graph
-    chosen = _listed(inputs)
+    chosen = _on_tape(inputs)
     for tensor in chosen:
         if not tensor._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -112,7 +112,7 @@ def grad(
     for index, gradient in enumerate(gradients):
         if gradient is None and not allow_unused:
             raise RuntimeError(UNUSED.format(index))
-    return tuple(gradients)
+    return tuple(_of_inputs(inputs, gradients))
 
 
 def _batched(
@@ -146,6 +146,23 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
 
 def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _on_tape(inputs: Any) -> list[Tensor]:
+    """What stands on the tape for inputs: of a sparse tensor its values."""
+    return [getattr(tensor, "_differentiated", tensor) for tensor in _listed(inputs)]
+
+
+def _of_inputs(inputs: Any, gradients: Sequence[Tensor | None]) -> list[Any]:
+    """Gradients like their inputs: of a sparse tensor sparse."""
+    return [
+        tensor._with(gradient) if gradient is not None and _is_sparse(tensor) else gradient
+        for tensor, gradient in zip(_listed(inputs), gradients)
+    ]
+
+
+def _is_sparse(tensor: Any) -> bool:
+    return hasattr(tensor, "_differentiated")
 
 
 def _roots(tensors: Sequence[Tensor], gradients: Any) -> list[tuple[Tensor, Tensor]]:

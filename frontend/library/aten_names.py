@@ -71,7 +71,7 @@ def _convolution(*arguments: Any, **keywords: Any) -> Tensor:
 
 def _sparse(name: str) -> Any:
     def function(*arguments: Any, **keywords: Any) -> Any:
-        raise NotImplementedError(f"aten.{name}: tensors are dense; index_add adds at indices")
+        raise NotImplementedError(f"aten.{name}: torch.sparse has mm and addmm")
 
     function.__name__ = name
     return function

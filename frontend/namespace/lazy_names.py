@@ -101,6 +101,19 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "renorm_",
         "in_place_functions": "",
     },
+    "frontend.functions.sparse_layouts": {
+        "torch": (
+            "dsmm sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor "
+            "sparse_csr_tensor spmm to_sparse"
+        ),
+        "methods": (
+            "ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced "
+            "row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_coo "
+            "to_sparse_csc to_sparse_csr values"
+        ),
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.windows": {
         "torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "methods": "",

@@ -334,6 +334,14 @@ TABLE: dict[str, tuple[Stub, ...]] = {
     "quasirandom": (
         raises("SobolEngine", "scipy.stats.qmc.Sobol draws such points, torch.rand others"),
     ),
+    "sparse": (
+        raises(
+            "SparseSemiStructuredTensor as_sparse_gradcheck check_sparse_tensor_invariants "
+            "sampled_addmm spdiags spsolve to_sparse_semi_structured",
+            "sparse tensors are COO, CSR and CSC, whose indices are always checked; mm, addmm, "
+            "sum and softmax of them are here",
+        ),
+    ),
     "utils._python_dispatch": (
         raises(
             "TorchDispatchMode",

@@ -355,6 +355,13 @@ from frontend.functions.shape import tensor_split as tensor_split
 from frontend.functions.shape import hsplit as hsplit
 from frontend.functions.shape import vsplit as vsplit
 from frontend.functions.shape import dsplit as dsplit
+from frontend.functions.sparse_layouts import sparse_coo_tensor as sparse_coo_tensor
+from frontend.functions.sparse_layouts import sparse_csr_tensor as sparse_csr_tensor
+from frontend.functions.sparse_layouts import sparse_csc_tensor as sparse_csc_tensor
+from frontend.functions.sparse_layouts import sparse_compressed_tensor as sparse_compressed_tensor
+from frontend.functions.sparse_layouts import to_sparse as to_sparse
+from frontend.functions.sparse_layouts import spmm as spmm
+from frontend.functions.sparse_layouts import dsmm as dsmm
 from frontend.functions.statistics import mean as mean
 from frontend.functions.statistics import nanmean as nanmean
 from frontend.functions.statistics import var as var

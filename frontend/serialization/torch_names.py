@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
-from frontend.serialization import numpy_names, storages
+from frontend.serialization import numpy_names, sparse_tensors, storages
 from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_machine import Call, put_items, put_members
@@ -36,14 +36,13 @@ _STORAGES_NOT_HERE = {
 
 
 _KINDS_NOT_HERE = {
-    "_rebuild_sparse_tensor": "sparse", "_rebuild_sparse_csr_tensor": "sparse",
-    "_rebuild_qtensor": "quantized", "_rebuild_nested_tensor": "nested",
+    "_rebuild_sparse_csr_tensor": "sparse", "_rebuild_qtensor": "quantized",
+    "_rebuild_nested_tensor": "nested",
 }  # fmt: skip
 MISSING = {
     **{f"torch.{name}": name for name in _NOT_HERE},
     **{f"torch.{storage}": name for storage, name in _STORAGES_NOT_HERE.items()},
     **{f"torch._utils.{function}": kind for function, kind in _KINDS_NOT_HERE.items()},
-    "torch.serialization._get_layout": "sparse",
 }
 
 
@@ -154,6 +153,7 @@ _REBUILD = (
     Call("_rebuild_meta_tensor_no_storage", storages.meta_tensor),
     Call("_rebuild_parameter", storages.parameter),
     Call("_rebuild_parameter_with_state", _parameter_with_state),
+    Call("_rebuild_sparse_tensor", sparse_tensors.rebuilt),
 )  # fmt: skip
 _BUILT_IN = (
     _items(set), _items(frozenset), _items(list), _items(tuple),
@@ -182,6 +182,7 @@ def _table() -> Table:
         "torch.storage.UntypedStorage": ElementType(None),
         "torch.Size": Call("Size", _size),
         "torch.device": Call("device", _device),
+        "torch.serialization._get_layout": Call("_get_layout", sparse_tensors.layout_of),
         "torch.Tensor": TENSOR,
         "torch.nn.parameter.Parameter": PARAMETER,
         "torch._tensor._rebuild_from_type_v2": Call("_rebuild_from_type_v2", _from_type),

@@ -22,7 +22,8 @@ import numpy as np
 from frontend.nn.parameter import Parameter
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.pickle_writer import ORDERED, Called, Named, Persistent, pickled
-from frontend.tensors.dtypes import TORCH_NAMES
+from frontend.serialization.sparse_tensors import written
+from frontend.tensors.dtypes import TORCH_NAMES, strided
 from frontend.tensors.tensor import Tensor, added_attributes
 from graphc.ir.types import DType
 
@@ -60,6 +61,8 @@ class PlannedFile:
 
     @staticmethod
     def _note(tensor: Tensor, reached: list[np.ndarray]) -> Called:
+        if tensor.layout is not strided:
+            return written(tensor)
         if not tensor.is_meta:
             reached.append(tensor._array("frontend.save()"))
         attributes = added_attributes(tensor)
@@ -67,6 +70,8 @@ class PlannedFile:
 
     def _call(self, tensor: Tensor) -> Called:
         """The call that makes a tensor again."""
+        if tensor.layout is not strided:
+            return written(tensor)
         attributes = added_attributes(tensor)
         if isinstance(tensor, Parameter):
             bare = Called(*self._rebuilt(tensor, False))

@@ -110,7 +110,7 @@ class Tensor(AutogradMembers, metaclass=ClassOfTensors):
         return self._value is NO_DATA
 
     is_cuda = is_mps = is_xpu = is_mkldnn = False
-    is_sparse = is_quantized = is_nested = False
+    is_sparse = is_sparse_csr = is_quantized = is_nested = False
     layout = strided
 
     def size(self, dim: int | None = None) -> Any:

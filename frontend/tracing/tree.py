@@ -31,6 +31,8 @@ def flatten(value: Any, leaves: list[Tensor]) -> Any:
         leaves.append(value.tensor)
         return ("handed out", value.conversion)
     if isinstance(value, Tensor):
+        if is_composite(type(value)):
+            return _flatten_composite(value, leaves)
         leaves.append(value)
         return TENSOR
     if isinstance(value, tuple):
@@ -46,6 +48,30 @@ def flatten(value: Any, leaves: list[Tensor]) -> Any:
     if isinstance(value, slice):
         return ("slice", tuple([flatten(x, leaves) for x in (value.start, value.stop, value.step)]))
     return ("static", type(value), _comparable(value))
+
+
+def is_composite(kind: type) -> bool:
+    """Whether tensors of a class are made of others, and say so."""
+    return kind is not Tensor and hasattr(kind, "__tensor_flatten__")
+
+
+def _flatten_composite(value: Any, leaves: list[Tensor]) -> Any:
+    names, context = value.__tensor_flatten__()
+    parts = [getattr(value, name) for name in names]
+    for name, part in zip(names, parts):
+        if not isinstance(part, Tensor):
+            raise TypeError(
+                f"__tensor_flatten__ of {type(value).__name__} names {name!r}, which is no tensor "
+                f"but a {type(part).__name__}"
+            )
+    items = [context, *parts]
+    return ("composite", type(value), tuple(names), tuple([flatten(x, leaves) for x in items]))
+
+
+def _build_composite(structure: Any, leaves: Iterator[Any]) -> Any:
+    _, kind, names, items = structure
+    context, *parts = [build(item, leaves) for item in items]
+    return kind.__tensor_unflatten__(dict(zip(names, parts)), context, None, None)
 
 
 class Keyed:
@@ -118,6 +144,8 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
         case "dict":
             items = [build(item, leaves) for item in structure[3]]
             return structure[1](zip(structure[2], items))
+        case "composite":
+            return _build_composite(structure, leaves)
         case "namespace":
             return SimpleNamespace(**build(structure[1], leaves))
         case "slice":
@@ -199,4 +227,7 @@ def paths(structure: Any, name: str) -> Iterator[str]:
                 yield from paths(item, f"{name}_{position}")
         case "dict":
             for key, item in zip(structure[2], structure[3]):
+                yield from paths(item, f"{name}_{key}")
+        case "composite":
+            for key, item in zip(("context", *structure[2]), structure[3]):
                 yield from paths(item, f"{name}_{key}")

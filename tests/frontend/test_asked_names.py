@@ -19,7 +19,7 @@ from frontend.futures import Future, collect_all, wait_all
     [
         ("TensorType", "torch.fx.symbolic_trace"), ("SymInt", "isinstance"),
         ("Stream", "one device"), ("quasirandom.SobolEngine", "scipy.stats.qmc"),
-        ("sparse.FloatTensor", "dense"), ("distributed.rpc.RRef", "send_object_list"),
+        ("sparse.SparseSemiStructuredTensor", "COO"), ("distributed.rpc.RRef", "send_object_list"),
         ("fx.experimental.proxy_tensor.make_fx", "torch.export"),
         ("ao.quantization.ObserverBase", "floats"), ("_C.Graph", "TorchScript"),
         ("_C._functorch._add_batch_dim", "vmap"), ("_subclasses.FakeTensor", "meta"),

@@ -3,7 +3,8 @@
 activations are elementwise. products (a linear layer), embedding, attention and normalization are
 what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
 resampling is interpolation, sampling what is read at places that are data; boxes are those of
-detection; quantization is integers that stand for floats; losses end a training step.
+detection; sparse_products what a matrix of few elements is multiplied by; quantization is integers
+that stand for floats; losses end a training step.
 """
 
 from graphc.ops.nn import (
@@ -18,6 +19,7 @@ from graphc.ops.nn import (
     quantization,
     resampling,
     sampling,
+    sparse_products,
 )
 
 __all__ = [
@@ -32,4 +34,5 @@ __all__ = [
     "quantization",
     "resampling",
     "sampling",
+    "sparse_products",
 ]

@@ -229,7 +229,7 @@ def test_comparing_tensors() -> None:
         lambda: torch.export.draft_export(nn.Linear(1, 1), ()),
         lambda: torch.onnx.ExportOptions(),
         lambda: torch.nested.nested_tensor([]),
-        lambda: torch.sparse.mm(1, 2),
+        lambda: torch.sparse.spsolve(1, 2),
         lambda: nn.attention.flex_attention.flex_attention(),
         lambda: torch.FloatStorage([1.0]),
         lambda: torch.ao.quantization.QuantStub(),

@@ -159,7 +159,6 @@ def test_views_of_one_storage_stay_shared(peer: Any, tmp_path: Path, legacy: boo
     ("make", "name"),
     [
         (lambda torch: torch.ones(2, dtype=torch.complex32), "complex32"),
-        (lambda torch: torch.eye(2).to_sparse(), "sparse"),
         (lambda torch: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8), "q"),
     ],
 )
