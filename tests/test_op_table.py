@@ -129,7 +129,7 @@ def takes(op: Any, sample: Sample) -> bool:
     return True
 
 
-FIRST = 2
+FIRST = 1
 """So many of an op's samples the suite runs in a dtype that it runs; the others are slow."""
 
 
@@ -271,7 +271,7 @@ def chosen(op: Any, dtype: DType) -> list[tuple[int, Sample]]:
     return fitting[dtype is DType.i32 :: 2]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("op", "dtype", "part"), cases())
 def test_values(op: Any, dtype: DType | None, part: slice) -> None:
     assert dtype is not None, f"{op.name} has no samples: give its declaration one"
@@ -336,7 +336,7 @@ def differentiable_cases() -> list[Any]:
     ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("op", "sample"), differentiable_cases())
 def test_gradients(op: Any, sample: Sample) -> None:
     import frontend
@@ -412,6 +412,7 @@ def special_cases() -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("op", "dtype"), special_cases())
 def test_special_values(op: Any, dtype: DType) -> None:
     """Every combination of NaN, infinities, zeros of both signs, subnormals, the largest and

@@ -121,7 +121,7 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     np.testing.assert_allclose(result, plain, atol=1e-5)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("rows", [1, 2, 33])
 @pytest.mark.parametrize(("depth", "columns"), [(20, 65), (50, 24), (300, 70), (700, 129)])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -182,6 +182,7 @@ def test_convolutions_say_how_they_like_their_weights() -> None:
     assert preferred(small, "f32[4,64,1,1]", **{**PADDED, "padding": (0, 0)}) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("outputs", "stride"), [(96, 1), (70, 2)])
 def test_convolutions_with_packed_weights_keep_their_bits(

@@ -123,7 +123,7 @@ def drawn(seed: int) -> tuple[graphc.Graph, list[np.ndarray]]:
     return g.finish(*outputs, aliases=aliases), arrays
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> None:
     graph, arrays = drawn(seed)

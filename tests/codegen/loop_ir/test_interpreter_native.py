@@ -133,6 +133,7 @@ def test_one_operand(opcode: str, dtype: DType) -> None:
     check_elementwise(opcode, [dtype])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target_dtype", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
 def test_convert(source: DType, target_dtype: DType) -> None:
@@ -190,6 +191,7 @@ def test_calls_of_constants_are_not_folded() -> None:
     agree(b.finish(1), [np.zeros(8, np.float32)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("divisor", [1, 2, 7, 16, -1, -3, 0])
 @pytest.mark.parametrize("opcode", ["div", "rem", "floordiv", "mod", "shl", "ashr"])
 def test_constant_divisors(opcode: str, divisor: int) -> None:
@@ -229,6 +231,7 @@ def test_fma_rounds_once() -> None:
 # -- memory ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8, 16])
 def test_masks(dtype: DType, lanes: int) -> None:
@@ -250,6 +253,7 @@ def test_masks(dtype: DType, lanes: int) -> None:
         agree(kernel, arrays)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("index_dtype", [I32, I64])
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -456,6 +460,7 @@ class Program:
         return b.finish(1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int) -> None:
     kernel = Program(seed).finish()

@@ -101,7 +101,7 @@ def check(plan: StrategyPlan, body: Graph, sizes: dict[str, int], parts: int) ->
     assert np.array_equal(actual, expected), plan.reason
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("target", [TARGET, SMALL_CACHES], ids=["", "small caches"])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_plan_gives_what_numpy_gives(name: str, target: Target) -> None:
@@ -110,7 +110,7 @@ def test_every_plan_gives_what_numpy_gives(name: str, target: Target) -> None:
         check(plan, body, {}, parts=1 + number % 3)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", OPEN)
 def test_with_sizes_left_open(name: str, size: int) -> None:

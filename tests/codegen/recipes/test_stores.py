@@ -71,6 +71,7 @@ def convolution(width: int) -> graphc.Graph:
     return b.finish(contract.conv(x, w, **plain))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["x86-64-v3", "aarch64"])
 @pytest.mark.parametrize("width", [10, 14, 20, 28])
 def test_of_several_vectors_the_last_is_told_from_the_others(width: int, target: str) -> None:
@@ -97,7 +98,7 @@ def channels_along_vectors(side: int, channels: int) -> graphc.Graph:
     return b.finish(contract.conv(x, w, **plain) + bias)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "aarch64"])
 @pytest.mark.parametrize(("side", "channels"), SWAPPED)
 def test_vectors_along_output_channels(side: int, channels: int, target: str) -> None:

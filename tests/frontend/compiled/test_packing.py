@@ -147,7 +147,7 @@ HANDED_OUT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("way", HANDED_OUT)
 @pytest.mark.parametrize("before", [False, True])
 def test_memory_that_was_handed_out_is_not_trusted(way: str, before: bool) -> None:

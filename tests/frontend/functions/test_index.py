@@ -64,6 +64,7 @@ def test_reading(name: str) -> None:
         np.testing.assert_array_equal(compiled.numpy(), expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*INDICES, *MASKS])
 def test_writing(name: str) -> None:
     """A number, a row, and a value for each place: plainly, on the tape, compiled."""
@@ -83,6 +84,7 @@ def test_writing(name: str) -> None:
             np.testing.assert_array_equal(actual.numpy(), expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["steps", "none", "lists apart", "mask", "mask behind", "list"])
 def test_gradients_of_what_is_read_and_written(name: str) -> None:
     index = native((INDICES | MASKS)[name])

@@ -123,6 +123,7 @@ def test_cross_products_and_traces() -> None:
     assert torch.tensor([[1, 2], [3, 4]]).trace().item() == 5
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ord", [None, "fro", 1, -1, np.inf, -np.inf])
 def test_matrix_norms(ord: Any) -> None:
     x = draw(4, 3)

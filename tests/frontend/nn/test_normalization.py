@@ -47,7 +47,7 @@ def test_batch_norm(shape: tuple[int, ...], check: Any, check_gradient: Any) -> 
     check_gradient(lambda x, w, b: F.batch_norm(x, *statistics, w, b), x, w, b)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", NORMALIZATIONS, ids=str)
 def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> None:
     layer, x = case.make(nn).double(), normal(*case.shape) * 2 + 1

@@ -78,6 +78,7 @@ def flat(batches: Any) -> Any:
     return [(x.tolist(), names["name"]) for x, names in batches]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"prefetch_factor": 1}], ids=str)
 def test_the_same_batches_in_the_same_order(workers: int, options: dict[str, Any]) -> None:

@@ -132,6 +132,7 @@ def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
     assert not result[0, :, 0].any() and not result[0, :, 2].any()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_bits_are_those_of_any_other_strategy(

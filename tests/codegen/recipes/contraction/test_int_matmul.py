@@ -64,7 +64,7 @@ def defined(x: Array, y: Array) -> Array:
     return (x.astype(np.int64) @ y.astype(np.int64)).astype(np.int32)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_all_layouts_are_exact(shape: tuple[int, int, int], dtype: str, native_target: Any) -> None:

@@ -131,6 +131,7 @@ def test_windows_along_three_axes(priced: Priced) -> None:
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
 def test_the_bits_are_those_of_any_other_strategy(priced: Priced, channels: int) -> None:
     """One K block, exactly one, one more, three; NaN and infinities beside padding."""

@@ -97,6 +97,7 @@ def test_native_code_has_the_same_bits_on_every_target(native_target: Target) ->
     np.testing.assert_array_equal(results(graph, [x, u], native_target)[0], expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 def test_loops_interpreted(target: str) -> None:
     x, u = drawn(1, 2, 5, (3, 6))
@@ -182,6 +183,7 @@ class Guarded:
         return array
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1, (1, 1)), (2, 3, 5, (7, 9)), (1, 4, 3, (4, 33)), (3, 2, 9, (1, 16))]

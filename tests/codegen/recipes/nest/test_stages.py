@@ -111,7 +111,7 @@ def alone(
     return outputs
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("function", [after_two, cell], ids=["after two", "cell"])
 @pytest.mark.parametrize("shape", ["640", "17,32", "595", "19,37", "8,3,40"])
 def test_bits_do_not_depend_on_stages(
