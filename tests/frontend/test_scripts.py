@@ -109,7 +109,7 @@ def test_with_the_imports_changed(name: str) -> None:
     agree(outcome(load(name, ported)), name)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TRAINS)
 def test_training_is_the_same_compiled(name: str) -> None:
     agree(outcome(load(name, ported), compile=True), name)

@@ -68,7 +68,7 @@ def test_there_are_fourteen_workloads() -> None:
     assert sum(workload.trains for workload in workloads.WORKLOADS) == 6
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("level", ["exact", "relaxed"])
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_gives_the_eager_results(name: str, level: str) -> None:
@@ -120,7 +120,7 @@ def test_the_same_weights_and_inputs_each_time() -> None:
     assert workload.inputs()[0].tobytes() == workload.inputs()[0].tobytes()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_eager_on_native_kernels_gives_the_compiled_bits(name: str) -> None:
     steps = 50 if workloads.BY_NAME[name].trains else 2

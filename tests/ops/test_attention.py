@@ -64,7 +64,7 @@ MASKS: dict[str, Any] = {
 LEVELS = ("none", "exact", "relaxed")
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)

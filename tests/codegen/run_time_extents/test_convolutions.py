@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[Strategy, Strategy]]]
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("which", ["forward", "by x"])
 @pytest.mark.parametrize("name", CASES)
 def test_over_images(name: str, which: str) -> None:

@@ -211,6 +211,7 @@ def test_what_no_gradient_reaches_has_none() -> None:
     same(make)
 
 
+@pytest.mark.slow
 def test_layers_with_recipes_of_their_own_in_a_body() -> None:
     """Gathers with checks, losses, attention, normalisation, convolution, sorting."""
 

@@ -54,7 +54,7 @@ SQUARE = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SQUARE)
 def test_gradients(name: str) -> None:
     function: Callable[..., Any] = SQUARE[name]
@@ -63,7 +63,7 @@ def test_gradients(name: str) -> None:
     assert gradgradcheck(function, (x,))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("shape", [(4, 2), (2, 4)])
 @pytest.mark.parametrize("name", ["qr", "lu", "svdvals", "pinv"])
 def test_gradients_of_what_is_not_square(name: str, shape: tuple[int, int]) -> None:

@@ -39,7 +39,7 @@ def ordered(x: np.ndarray, descending: bool) -> np.ndarray:
     ])  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("x", [X, TIES, NAN], ids=["distinct", "ties", "nan"])
 def test_sort(x: np.ndarray, descending: bool) -> None:
@@ -123,7 +123,7 @@ def test_the_gradient_of_cumprod_beside_zeros() -> None:
         assert gradient == expected
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 100])
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted(count: int, right: bool) -> None:

@@ -30,7 +30,7 @@ NAMES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dim", [0, -1, (0, 2), (1,), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_against_numpy(name: str, dim: Any) -> None:

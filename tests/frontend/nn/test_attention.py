@@ -43,7 +43,7 @@ def drawn(*shapes: tuple[int, ...]) -> list[Array]:
 # -- scaled_dot_product_attention -----------------------------------------------------------------
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_masks(
@@ -81,6 +81,7 @@ def test_shapes(shapes: tuple[tuple[int, ...], ...], check: Check, check_gradien
     check_gradient(F.scaled_dot_product_attention, *arrays)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("counts", HEADS, ids=str)
 def test_groups_of_heads_share_keys(
     counts: tuple[int, int, int], check: Check, check_gradient: Check
@@ -155,7 +156,7 @@ def layer_in_f64(size: int = 6, **options: Any) -> Any:
     return layer
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("masks", ATTENTION_MASKS.values(), ids=ATTENTION_MASKS)
 @pytest.mark.parametrize("name", OPTIONS)

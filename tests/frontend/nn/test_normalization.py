@@ -33,6 +33,7 @@ def tensors(*arrays: Array) -> list[Any]:
 # -- values and gradients ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(5, 3), (4, 3, 7), (2, 3, 4, 5), (2, 3, 2, 3, 2)], ids=str)
 def test_batch_norm(shape: tuple[int, ...], check: Any, check_gradient: Any) -> None:
     x, w, b = normal(*shape), normal(3), normal(3)
@@ -139,6 +140,7 @@ def followed(batches: list[Array], momentum: float | None) -> tuple[Array, Array
     return mean, var
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("momentum", [0.1, 0.7, None])
 def test_running_statistics(momentum: float | None, mode: str, check: Any) -> None:

@@ -178,7 +178,7 @@ def test_a_strategy_that_is_never_cheapest_changes_no_kernel(name: str, added: S
     assert with_it.note == lower_contract("k", body, target).note
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_strategy_that_is_cheapest_is_lowered(

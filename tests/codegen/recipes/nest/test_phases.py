@@ -126,7 +126,7 @@ def test_no_lane_is_gathered_or_divided(name: str) -> None:
     assert not re.search(r"x[48] = (div|floordiv|mod|rem) ", text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
     for name in ("twice", "both axes", "one axis", "gaps"):
