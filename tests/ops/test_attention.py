@@ -139,6 +139,7 @@ def test_what_a_bool_mask_hides_does_not_count_even_if_it_is_nan() -> None:
 # -- gradients ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mask", ["bool", "infinite", "nothing"])
 def test_a_row_that_sees_nothing_passes_no_gradient_on(mask: str) -> None:
     hidden = MASKS[mask].copy()

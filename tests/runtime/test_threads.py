@@ -82,6 +82,7 @@ def trained(make: Callable[[], Any], threads: int) -> list[np.ndarray]:
     return [*losses, *(value.detach().numpy() for value in module.state_dict().values())]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", [mlp, cnn, lstm])
 def test_a_training_step_gives_the_same_bits_on_any_number_of_threads(make: Any) -> None:
     expected = trained(make, 1)

@@ -119,6 +119,7 @@ def test_two_operands(opcode: str, dtype: DType) -> None:
     check_elementwise(opcode, [dtype, dtype])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("opcode", "dtype"),
     [(name, dtype) for name in ("neg", "abs") for dtype in NUMERIC]

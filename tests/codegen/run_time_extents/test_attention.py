@@ -80,6 +80,7 @@ def test_chains_of_any_length() -> None:
     compare(backward, gradient_operands((), N, M), sizes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("causal", [False, True])
 def test_of_any_depth(causal: bool) -> None:
     """Rows of q and k of any length: what is transposed of the last panel has room."""

@@ -90,6 +90,7 @@ def test_sums_over_images(name: str) -> None:
     compare(program, operands, along(*sizes), strategy=strategy)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("which", ["forward", "by x"])
 def test_images_along_vectors(which: str) -> None:
     """As many as a vector has at least: parts of several vectors, the last with fewer images."""

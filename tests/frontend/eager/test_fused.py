@@ -77,6 +77,7 @@ OPTIONS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "options"), OPTIONS, ids=str)
 def test_steps_of_optimizers(kind: Any, options: dict[str, Any]) -> None:
     """By kernels, by ops (with NumPy's would be other bits: the ops are watched), and compiled."""

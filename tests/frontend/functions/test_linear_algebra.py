@@ -131,6 +131,7 @@ def every_factor(x: Any) -> Any:
     return total.detach(), x.grad
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_compiled_code_calls_the_same_lapack(dtype: Any) -> None:
     x = (drawn(2, 3, 3).detach() + 2 * torch.eye(3)).to(dtype)

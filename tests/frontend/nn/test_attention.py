@@ -193,6 +193,7 @@ def test_gradients_through_heads(check_gradient: Check) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", [{}, {"kdim": 3, "vdim": 5, "add_bias_kv": True}], ids=str)
 def test_compiled_heads_agree(options: dict[str, Any], check: Check) -> None:
     layer = layer_in_f64(**options)

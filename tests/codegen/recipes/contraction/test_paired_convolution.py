@@ -342,6 +342,7 @@ def test_the_instruction_is_used_where_it_pays() -> None:
     assert "paired: tile" in lower(KernelSpec("contract", product), EXTENDED).note
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_lists_of_taps_have_both_of_a_pair(kind: str) -> None:
     """Small planes, with vectors along images: groups and strides too."""
