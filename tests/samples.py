@@ -17,26 +17,27 @@ Case = Mapping[str, int]
 
 def sample(names: Sequence[str], cases: Sequence[Case], every: int) -> list[bool]:
     """Of each case whether it is in the sample. One in `every` is chosen by its name, so that
-    another case more or less leaves the choice of the others as it is."""
+    another case more or less leaves the choice of the others as it is; then those with the most
+    values that none chosen before has, so that they are few."""
     columns = [[case[parameter] for case in cases] for parameter in cases[0]]
     columns = [values for values in columns if len(set(values)) < len(cases)]
-    known = [set[int]() for _ in columns]
-    chosen = []
-    for position, name in enumerate(names):
-        row = [values[position] for values in columns]
-        new = any(value not in values for value, values in zip(row, known, strict=True))
-        chosen.append(new or zlib.crc32(name.encode()) % every == 0)
-        if chosen[-1]:
-            for value, values in zip(row, known, strict=True):
-                values.add(value)
+    chosen = [zlib.crc32(name.encode()) % every == 0 for name in names]
+    rows = [[(i, values[at]) for i, values in enumerate(columns)] for at in range(len(cases))]
+    known = {value for row, kept in zip(rows, chosen, strict=True) if kept for value in row}
+    for wanted in range(len(columns), 0, -1):
+        for position, row in enumerate(rows):
+            if sum(value not in known for value in row) >= wanted:
+                chosen[position] = True
+                known.update(row)
     return chosen if any(chosen) else [True, *chosen[1:]]
 
 
 def unsampled(items: Iterable[Any]) -> list[Any]:
-    """The collected items whose test is sampled and which are not in the sample."""
+    """The collected items whose test is sampled and which are not in the sample. Those that are
+    slow anyway have no part in it."""
     tests: dict[str, list[Any]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             tests[item.nodeid.partition("[")[0]].append(item)
     left = []
     for cases in tests.values():

@@ -116,6 +116,7 @@ def _floats(sample: Sample) -> list[bool]:
     return [x.dtype.kind == "f" for x in sample.operands]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", of_several(), ids=lambda op: op.name)
 def test_gradients_of_some_operands(op: Any) -> None:
     sample = differentiable_samples(op)[0]

@@ -39,7 +39,9 @@ def modules() -> dict[str, Path]:
 
 def imported(node: ast.AST) -> Iterator[str]:
     """The full names of all that is imported, wherever the import stands, but for typing."""
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+    if isinstance(node, ast.If) and any(
+        isinstance(name, ast.Name) and name.id == "TYPE_CHECKING" for name in ast.walk(node.test)
+    ):
         return
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)

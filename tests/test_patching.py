@@ -36,7 +36,8 @@ def patched(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
             taken |= {alias.asname or alias.name for alias in own}
     for node in ast.walk(tree):
         for owner in owners(node):
-            if (name := ast.unparse(owner)) in taken:
+            name = owner.id if isinstance(owner, ast.Name) else ast.unparse(owner)
+            if name in taken:
                 yield owner.lineno, name
 
 

@@ -14,7 +14,13 @@ def test_each_value_of_each_parameter_is_in_the_sample() -> None:
     chosen = sample([f"case {i}" for i in range(90)], cases, 10)
     kept = [case for case, is_chosen in zip(cases, chosen, strict=True) if is_chosen]
     assert [len({case[name] for case in kept}) for name in "abc"] == [6, 5, 3]
-    assert 14 < len(kept) < 30
+    by_name = sum(sample([f"case {i}" for i in range(90)], [{"a": i} for i in range(90)], 10))
+    assert by_name <= len(kept) < by_name + 6
+
+
+def test_few_cases_have_all_values() -> None:
+    cases = [{"a": i, "b": j} for i, j in product(range(9), range(9))]
+    assert sum(sample([f"case {i}" for i in range(81)], cases, 10**9)) == 9
 
 
 def test_one_in_so_many_of_one_list() -> None:

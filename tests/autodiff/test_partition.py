@@ -99,6 +99,7 @@ def test_forward_and_backward_are_the_joint_graph(name: str, level: str | None) 
         np.testing.assert_array_equal(actual, wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NETS)
 def test_compiled_halves_are_the_compiled_joint_graph(name: str) -> None:
     """Recomputation in backward gives the bits that forward computed."""

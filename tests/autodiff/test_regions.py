@@ -94,6 +94,7 @@ def recurrent(length: int = 4, **attributes: Any) -> graphc.Graph:
 # -- scan -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 4])
 def test_a_recurrent_cell(length: int, reverse: bool) -> None:

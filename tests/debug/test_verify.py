@@ -283,6 +283,7 @@ def opened(rows: int, graph: Any = OPEN, example: int = 40) -> TracedCall:
     return call(known, opened=OpenedGraph(graph, {"n": rows}, {"n": example}))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rows", [2, 6, 70])
 def test_a_call_of_a_program_for_any_size_holds(rows: int) -> None:
     verification = verify_call(opened(rows))

@@ -103,13 +103,13 @@ def agree(actual: list[Any], name: str) -> None:
 # -- tests ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_with_the_imports_changed(name: str) -> None:
     agree(outcome(load(name, ported)), name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TRAINS)
 def test_training_is_the_same_compiled(name: str) -> None:
     agree(outcome(load(name, ported), compile=True), name)

@@ -58,6 +58,7 @@ def test_a_loss_above_its_bound_is_a_failure(example: Any, monkeypatch: pytest.M
     assert example.main(["--steps", "2", "--threads", "1", "--sample", "0"]) == 1
 
 
+@pytest.mark.slow
 def test_compiled_and_on_native_kernels_it_is_the_same_run_bit_for_bit(
     example: Any, text: Any
 ) -> None:

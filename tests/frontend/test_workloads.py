@@ -68,7 +68,7 @@ def test_there_are_fourteen_workloads() -> None:
     assert sum(workload.trains for workload in workloads.WORKLOADS) == 6
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("level", ["exact", "relaxed"])
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_gives_the_eager_results(name: str, level: str) -> None:
@@ -80,7 +80,7 @@ def test_compiled_gives_the_eager_results(name: str, level: str) -> None:
         assert difference(one, other) < tolerance
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", TRAINED)
 def test_compiled_training_leaves_the_eager_state(name: str) -> None:
     """Parameters, buffers and the optimizer's state, after some steps."""
@@ -99,6 +99,7 @@ def test_compiled_training_leaves_the_eager_state(name: str) -> None:
             assert difference(actual, expected) < STATE_TOLERANCE
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_lowers_the_loss(name: str) -> None:
     losses = values(prepared(name, compile=compiled()))
@@ -119,7 +120,7 @@ def test_the_same_weights_and_inputs_each_time() -> None:
     assert workload.inputs()[0].tobytes() == workload.inputs()[0].tobytes()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_eager_on_native_kernels_gives_the_compiled_bits(name: str) -> None:
     steps = 50 if workloads.BY_NAME[name].trains else 2

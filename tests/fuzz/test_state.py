@@ -43,6 +43,7 @@ def test_each_change_of_a_partial_is_followed(change: int) -> None:
     assert state.check(state.Case(((0, "partial"),), (None, (0, change)))) == "agrees"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_compiled_code_would_not_repeat_is_refused(name: str) -> None:
     assert state.check(state.Case(((0, name),), (None, (0, 0)))) == "refused"

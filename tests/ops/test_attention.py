@@ -64,7 +64,7 @@ MASKS: dict[str, Any] = {
 LEVELS = ("none", "exact", "relaxed")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("causal", [False, True], ids=["", "causal"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
@@ -139,6 +139,7 @@ def test_what_a_bool_mask_hides_does_not_count_even_if_it_is_nan() -> None:
 # -- gradients ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mask", ["bool", "infinite", "nothing"])
 def test_a_row_that_sees_nothing_passes_no_gradient_on(mask: str) -> None:
     hidden = MASKS[mask].copy()

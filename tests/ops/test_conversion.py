@@ -84,6 +84,7 @@ def test_f64_rounds_once(dtype: DType) -> None:
             assert got == nearest(Fraction(x), dtype), (at, x)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("source", [DType.i32, DType.i64])
 def test_integers_round_once(source: DType, dtype: DType) -> None:

@@ -30,6 +30,7 @@ def test_known_answers() -> None:
     assert (words[0], words[-1]) == (3499211612, 4123659995)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1, -1, 2**40 + 7])
 def test_seeds_are_those_of_numpy(seed: int) -> None:
     state = seeded(seed)

@@ -33,6 +33,7 @@ def text(array: Array) -> str:
     return str(graphc.TensorType.of(array))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("low_high", [(-128, 127, DType.i8), (0, 255, DType.u8), (-8, 7, DType.i8)],
                          ids=str)  # fmt: skip
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)

@@ -107,6 +107,7 @@ def test_unpack_undoes_pack(axis: int) -> None:
     assert not there[:, 0, :, 1, 1:].any(), "5 rows end in the only tile"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("length", [2, 5])
 @pytest.mark.parametrize("width", [(3, 8), (2, 8), (1, 4)])
 def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> None:
@@ -121,7 +122,7 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     np.testing.assert_allclose(result, plain, atol=1e-5)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("rows", [1, 2, 33])
 @pytest.mark.parametrize(("depth", "columns"), [(20, 65), (50, 24), (300, 70), (700, 129)])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -182,6 +183,7 @@ def test_convolutions_say_how_they_like_their_weights() -> None:
     assert preferred(small, "f32[4,64,1,1]", **{**PADDED, "padding": (0, 0)}) is None
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("outputs", "stride"), [(96, 1), (70, 2)])
 def test_convolutions_with_packed_weights_keep_their_bits(

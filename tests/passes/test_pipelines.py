@@ -66,6 +66,7 @@ def plain(array: Any) -> Any:
     return np.where(np.isnan(array), array.dtype.type(np.nan), array)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [op.name for op in graphc.ops.table() if op.samples])
 def test_every_pass_keeps_the_rules_and_the_bits_of_every_op(name: str) -> None:
     for graph, arrays in sample_graphs(name):
@@ -83,6 +84,7 @@ def test_every_pass_keeps_the_rules_and_the_bits_of_every_op(name: str) -> None:
             assert all(op.recipe and level != "none" for op in composites)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [op.name for op in graphc.ops.table() if op.samples])
 def test_the_pipeline_has_nothing_left_to_do(name: str) -> None:
     for graph, _ in sample_graphs(name):

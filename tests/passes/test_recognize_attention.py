@@ -350,6 +350,7 @@ def test_only_relaxed_recognises() -> None:
     assert seen == {"none": False, "exact": False, "relaxed": True}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["plain", "hidden", "grouped"])
 def test_relaxed_computes_the_same(name: str) -> None:
     graph = graphc.joint(built(SPELLINGS[name][0]))

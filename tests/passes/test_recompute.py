@@ -38,6 +38,7 @@ def ran(graph: graphc.Graph, arrays: list[Array]) -> list[Array]:
     return list(graphc.compile(graph)(*arrays))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("budget", [LAYERS * ONE, 3 * ONE, ONE, 0])
 def test_with_any_budget_a_step_has_the_same_bits(budget: int) -> None:
     graph, span, arrays = step()

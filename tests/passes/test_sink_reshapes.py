@@ -115,6 +115,7 @@ def test_reductions_behind_the_moved_work_read_its_shape() -> None:
     assert shapes(optimised, "sum") == [(2, 3)] and shapes(optimised, "exp") == [(6, 8)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("columns", [1, 7, 13, 30])
 @pytest.mark.parametrize("shape", [(2, 3), (6, 1), (3, 1, 2), ()])
 def test_rows_that_end_inside_a_vector(columns: int, shape: tuple[int, ...]) -> None:

@@ -261,6 +261,7 @@ def test_products_of_the_weights_matrix_are_exact() -> None:
 # -- numbers that are not finite ------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_in_x_reaches_what_it_reaches_in_the_convolution(

@@ -140,6 +140,7 @@ del os.fork, os.register_at_fork
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pause", [0.0, 0.02])
 def test_workers_on_condition_variables_give_the_same_bits(pause: float) -> None:
     """Spinning and asleep; the process ends as with futexes."""

@@ -38,6 +38,7 @@ def launched(executable: Any) -> list[Any]:
     return [step for step in executable.plan.steps if isinstance(step, Launch)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("target", "threads"), [("x86-64-v2", 1), ("x86-64-v3", 1), ("x86-64-v3", 3), ("x86-64-v4", 2)]
 )

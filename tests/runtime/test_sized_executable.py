@@ -67,6 +67,7 @@ def same_bits(graph: Graph, sized: Any, sizes: dict[str, int]) -> None:
         assert one.shape == other.shape and one.tobytes() == other.tobytes(), sizes
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_one_program_for_all_sizes(threads: int) -> None:
     sized = graphc.compile(PERCEPTRON, threads=threads, example={"n": 64})

@@ -82,6 +82,7 @@ def trained(make: Callable[[], Any], threads: int) -> list[np.ndarray]:
     return [*losses, *(value.detach().numpy() for value in module.state_dict().values())]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", [mlp, cnn, lstm])
 def test_a_training_step_gives_the_same_bits_on_any_number_of_threads(make: Any) -> None:
     expected = trained(make, 1)
@@ -123,7 +124,7 @@ def drawn(seed: int) -> tuple[graphc.Graph, list[np.ndarray]]:
     return g.finish(*outputs, aliases=aliases), arrays
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_graphs_give_the_same_bits_on_any_number_of_threads(seed: int) -> None:
     graph, arrays = drawn(seed)

@@ -136,6 +136,7 @@ def test_threads_follow_the_size_of_the_call_whatever_was_seen_first(first: int)
     assert "2 of 3 steps split" in str(large.schedule)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("everything_is_split")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_bits_of_one_thread_at_every_size(name: str) -> None:

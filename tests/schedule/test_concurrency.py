@@ -138,6 +138,7 @@ def drawn(seed: int) -> tuple[graphc.Graph, list[np.ndarray]]:
     return graph, [random.standard_normal((24, 24)).astype(np.float32) for _ in inputs]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_drawn_plans_hold_and_give_the_same_in_any_order_of_a_batch(seed: int, share: bool) -> None:

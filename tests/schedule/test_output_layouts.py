@@ -54,7 +54,7 @@ def only_moves(launch: Launch) -> bool:
     return ops <= {"transpose", "reshape", "concat", "slice", "pad"}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_block_has_the_same_bits_and_copies_nothing(

@@ -60,6 +60,7 @@ def arrays(graph: graphc.Graph) -> list[Array]:
     return contents
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("behind", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_joined_values_have_the_bits_of_the_reference(case: str, behind: bool) -> None:

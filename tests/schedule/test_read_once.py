@@ -47,7 +47,7 @@ MAKES: dict[str, tuple[Make, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "bf16", "f16", "i32"])
 @pytest.mark.parametrize("name", MAKES)
 def test_a_cast_of_a_weight_is_not_stored(name: str, dtype: str, native_target: Any) -> None:

@@ -148,6 +148,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("level", ["none", "exact"])
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
 def test_every_runner_computes_the_same(make: Any, level: str, same_bits: Any) -> None:

@@ -60,6 +60,7 @@ def test_not_known(name: str) -> None:
     assert not is_nonpositive(body, body.outputs[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_exponential_has_the_same_bits(name: str, native_target: Target) -> None:
     """Of values down to where it vanishes, and with infinities and NaN among them."""

@@ -57,7 +57,7 @@ def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return equal | ((got != got) & (want != want))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("source", "to"), PAIRS, ids=lambda dtype: dtype.value)
 def test_native_conversions_give_the_same_bits(source: DType, to: DType) -> None:
     """With instructions for f16, and in the integer form of processors without."""
@@ -85,6 +85,7 @@ def test_scalars_convert_as_vectors_do(to: DType) -> None:
             assert same(got, convert(x, to)).all(), source
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 def test_no_conversion_calls_a_library_function(name: str) -> None:
     for source, to in PAIRS:

@@ -119,7 +119,7 @@ def test_exact_where_it_should_be() -> None:
     np.testing.assert_array_equal(native("pow", [base, power]), base**power)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", BOUNDS)
 def test_same_bits_at_every_width_and_target_and_in_the_interpreter(
     name: str, native_target: Target

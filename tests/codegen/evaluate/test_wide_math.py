@@ -138,7 +138,7 @@ def test_lgamma() -> None:
     np.testing.assert_array_equal(have[:12], want[:12].astype(np.float32))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [*ONE, *TWO, "lgamma"])
 def test_same_bits_at_every_width_and_target_and_in_the_interpreter(
     name: str, native_target: Target

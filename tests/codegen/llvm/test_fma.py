@@ -95,6 +95,7 @@ def same(one: Any, other: Any) -> bool:
     return bool((one.view(bits) == other.view(bits)).all())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numbers_of_all_sizes_are_rounded_once(dtype: Any, computed: Any) -> None:
     generator = np.random.default_rng(0)

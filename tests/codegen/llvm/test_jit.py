@@ -45,7 +45,7 @@ def guarded() -> Iterator[np.ndarray]:
     assert libc.mprotect(behind, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", list(COMPILED))
 @pytest.mark.parametrize("lanes", [1, 8, 16])
 @pytest.mark.parametrize("fixed", [False, True])
@@ -77,7 +77,7 @@ def test_masked_tails_touch_nothing_beyond(
             assert (array == 1).all()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", [DType.f32, DType.f64, DType.i32, DType.i64])
 @pytest.mark.parametrize("lanes", [8, 16, 32])
 def test_lanes_that_are_never_there_are_not_loaded(dtype: DType, lanes: int) -> None:

@@ -113,12 +113,13 @@ SAME_TYPE = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("opcode", "dtype"), SAME_TYPE)
 def test_two_operands(opcode: str, dtype: DType) -> None:
     check_elementwise(opcode, [dtype, dtype])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("opcode", "dtype"),
     [(name, dtype) for name in ("neg", "abs") for dtype in NUMERIC]
@@ -133,6 +134,7 @@ def test_one_operand(opcode: str, dtype: DType) -> None:
     check_elementwise(opcode, [dtype])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target_dtype", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
 def test_convert(source: DType, target_dtype: DType) -> None:
@@ -154,6 +156,7 @@ def test_lookup_in_vectors_that_fill_no_register_or_several(lanes: int) -> None:
     agree(b.finish(1), [sample(I32, lanes, 0), np.zeros(lanes, np.int32)])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 def test_select(dtype: DType) -> None:
     check_elementwise("select", [BOOL, dtype, dtype])
@@ -171,6 +174,7 @@ def test_fma(dtype: DType) -> None:
     check_elementwise("fma", [dtype] * 3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("function", "arity"), [("exp", 1), ("erf", 1), ("pow", 2), ("expm1", 1), ("atan2", 2)]
 )
@@ -190,6 +194,7 @@ def test_calls_of_constants_are_not_folded() -> None:
     agree(b.finish(1), [np.zeros(8, np.float32)])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("divisor", [1, 2, 7, 16, -1, -3, 0])
 @pytest.mark.parametrize("opcode", ["div", "rem", "floordiv", "mod", "shl", "ashr"])
 def test_constant_divisors(opcode: str, divisor: int) -> None:
@@ -201,6 +206,7 @@ def test_constant_divisors(opcode: str, divisor: int) -> None:
     agree(b.finish(1), [sample(I32, 64, 1), np.zeros(64, np.int32)])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("opcode", ["minimum", "maximum"])
 @pytest.mark.parametrize("constant", [0.0, -0.0, float("nan"), 1.0])
 @pytest.mark.parametrize("first", [False, True])
@@ -229,6 +235,7 @@ def test_fma_rounds_once() -> None:
 # -- memory ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8, 16])
 def test_masks(dtype: DType, lanes: int) -> None:
@@ -250,6 +257,7 @@ def test_masks(dtype: DType, lanes: int) -> None:
         agree(kernel, arrays)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("index_dtype", [I32, I64])
 @pytest.mark.parametrize("dtype", DTYPES + STORAGE)
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -456,6 +464,7 @@ class Program:
         return b.finish(1)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs(seed: int) -> None:
     kernel = Program(seed).finish()

@@ -39,6 +39,7 @@ GRAPHS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_what_is_printed_is_what_the_grammar_says(name: str, target: str) -> None:

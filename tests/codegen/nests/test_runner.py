@@ -101,7 +101,7 @@ def check(plan: StrategyPlan, body: Graph, sizes: dict[str, int], parts: int) ->
     assert np.array_equal(actual, expected), plan.reason
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("target", [TARGET, SMALL_CACHES], ids=["", "small caches"])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_plan_gives_what_numpy_gives(name: str, target: Target) -> None:
@@ -110,7 +110,7 @@ def test_every_plan_gives_what_numpy_gives(name: str, target: Target) -> None:
         check(plan, body, {}, parts=1 + number % 3)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", OPEN)
 def test_with_sizes_left_open(name: str, size: int) -> None:
@@ -131,7 +131,7 @@ def test_all_strategies_and_shapes_of_nests_are_among_these() -> None:
     assert {"row_blocks", "all_columns"} <= splits
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_bits_are_those_of_the_loops(name: str) -> None:
     """Of the first plan of each strategy: the order of sums in the value is that of the code."""

@@ -41,6 +41,7 @@ def nests(name: str) -> list[Nest]:
     return list({print_nest(nest): nest for nest in listed}.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_printed_is_what_the_grammar_says(name: str) -> None:
     for nest in nests(name):

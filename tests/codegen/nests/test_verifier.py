@@ -49,6 +49,7 @@ EVERY = {**{name: graph for name, (graph, _) in PROBLEMS.items()},
          **{f"open {name}": graph for name, graph in OPEN_PROBLEMS.items()}}  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_plan_keeps_the_rules(name: str, target: str) -> None:

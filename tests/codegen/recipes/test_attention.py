@@ -120,7 +120,7 @@ def test_any_sizes_give_the_bits_of_the_definition(
     check(drawn(heads, L, S, E, Ev, mask, dtype), causal=causal, scale=0.3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sizes", [(1100, 40, 9, 5), (30, 1100, 5, 9), (5, 6, 530, 540)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_sums_longer_than_a_chain_are_cut_like_those_of_products(
@@ -129,6 +129,7 @@ def test_sums_longer_than_a_chain_are_cut_like_those_of_products(
     check(drawn((2,), *sizes), causal=causal, scale=0.1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("results", [[0], [1], [2], [0, 2], [2, 1]])
 def test_only_results_that_are_used_are_written(results: list[int]) -> None:
     arrays = drawn((2,), 20, 30, 8, 24)
@@ -181,7 +182,7 @@ LAYOUTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_operands_are_read_through_index_maps(name: str, causal: bool) -> None:
@@ -211,7 +212,7 @@ def test_operands_are_read_through_index_maps(name: str, causal: bool) -> None:
 # -- what is hidden -------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("operand", ["q", "k", "v", "g", "logsumexp", "delta"])
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("row", [0, 17, 69])
@@ -240,6 +241,7 @@ def test_finite_numbers_whose_sum_overflows_are_no_special_case(operand: int) ->
         check(arrays, causal=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", ["bool", "float"])
 def test_rows_that_see_nothing_give_zeros(kind: str, causal: bool) -> None:
@@ -300,7 +302,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_native_code_has_the_same_bits_on_every_target(native_target: Target) -> None:
     larger = drawn((2,), 70, 90, 20, 40)
     for arrays, options in [*SMALL, (larger, {"causal": True}), (larger, {"causal": False})]:
@@ -314,6 +316,7 @@ def test_native_code_has_the_same_bits_on_every_target(native_target: Target) ->
             assert_same(results, graphc.compile(graph)(*operands))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize("number", range(len(SMALL)))
 def test_loops_interpreted(number: int, target: str) -> None:
@@ -327,7 +330,7 @@ def test_loops_interpreted(number: int, target: str) -> None:
         assert_same(results, graphc.compile(graph, "none")(*operands))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(parts: int, native_target: Target) -> None:
     def call(kernel: KernelSpec, buffers: Arrays) -> None:
@@ -364,7 +367,7 @@ class Guarded:
             self.libc.mprotect(behind, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("mask", ["", "bool", "float each"])
 @pytest.mark.parametrize("sizes", [(9, 11, 5, 6), (33, 35, 17, 19), (4, 8, 16, 8)])
 def test_nothing_beyond_a_buffer_is_touched(

@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_parts_of_a_range_give_the_whole(name: str, native_target: Target) -> None:
     function, types = FUNCTIONS[name]

@@ -126,6 +126,7 @@ def chained(x: Array, y: Array) -> Array:
     return np.zeros((x.shape[0], y.shape[1]), np.float32) if total is None else total
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("shape", [(1, 1, 7), (5, 35, 3), (7, 19, 1100)])
 def test_products_are_chains_in_logical_order(form: str, shape: tuple[int, int, int]) -> None:
@@ -306,7 +307,7 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_targets_give_the_same_bits(name: str) -> None:
     graph, arrays = EXAMPLES[name]()
@@ -316,7 +317,7 @@ def test_targets_give_the_same_bits(name: str) -> None:
             np.testing.assert_array_equal(bits(actual), bits(wanted), err_msg=target.name)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     "name", ["nest", "columns", "sums", "scatter", "random", "set", "scan", "sort"]
 )
@@ -379,6 +380,7 @@ def test_of_what_is_written_to_one_place_the_last_stays(width: int) -> None:
 # -- scans and sorts ------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1,), (2, 1, 5), (4, 7, 19), (130, 33)])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
 def test_scans_add_in_the_order_of_the_axis(shape: tuple[int, ...], dtype: str) -> None:
@@ -491,7 +493,7 @@ def _moved() -> tuple[Graph, list[Array]]:
     ]  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "make", [*EXAMPLES.values(), _gather, _gather_last, _windows, _moved],
     ids=lambda make: make.__name__,

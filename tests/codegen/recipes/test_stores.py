@@ -38,6 +38,7 @@ def interpreted(graph: graphc.Graph, value: list[Array], target: str) -> Array:
     return result.reshape(type.shape)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("length", [1, 3, 7, 9, 13, 15, 16, 22, 31])
 def test_rows_of_any_length(length: int, target: str) -> None:
@@ -71,6 +72,7 @@ def convolution(width: int) -> graphc.Graph:
     return b.finish(contract.conv(x, w, **plain))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["x86-64-v3", "aarch64"])
 @pytest.mark.parametrize("width", [10, 14, 20, 28])
 def test_of_several_vectors_the_last_is_told_from_the_others(width: int, target: str) -> None:
@@ -97,7 +99,7 @@ def channels_along_vectors(side: int, channels: int) -> graphc.Graph:
     return b.finish(contract.conv(x, w, **plain) + bias)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "aarch64"])
 @pytest.mark.parametrize(("side", "channels"), SWAPPED)
 def test_vectors_along_output_channels(side: int, channels: int, target: str) -> None:

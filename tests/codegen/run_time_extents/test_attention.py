@@ -56,7 +56,7 @@ def test_causal_of_any_length() -> None:
     compare(lambda *x: backward(*x, causal=True), gradient_operands((2,), N, N), sizes)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [DType.bool, DType.f32])
 @pytest.mark.parametrize("lead", [(), (N,)])
 def test_masks_of_any_length(dtype: DType, lead: tuple[Extent, ...]) -> None:
@@ -80,6 +80,7 @@ def test_chains_of_any_length() -> None:
     compare(backward, gradient_operands((), N, M), sizes)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("causal", [False, True])
 def test_of_any_depth(causal: bool) -> None:
     """Rows of q and k of any length: what is transposed of the last panel has room."""

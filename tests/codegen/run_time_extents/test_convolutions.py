@@ -62,7 +62,7 @@ CASES: dict[str, tuple[Shape, Shape, dict[str, Any], tuple[Strategy, Strategy]]]
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("which", ["forward", "by x"])
 @pytest.mark.parametrize("name", CASES)
 def test_over_images(name: str, which: str) -> None:
@@ -90,6 +90,7 @@ def test_sums_over_images(name: str) -> None:
     compare(program, operands, along(*sizes), strategy=strategy)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("which", ["forward", "by x"])
 def test_images_along_vectors(which: str) -> None:
     """As many as a vector has at least: parts of several vectors, the last with fewer images."""
@@ -144,6 +145,7 @@ def test_of_any_height_and_width(stride: int) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(2, 9, 30), (1, 3, 257), (3, 2, 2), (1, 17, 16)])
 def test_where_sums_over_places_are_cut(shape: Shape) -> None:
     """At an image, at a line, or within one, as the sizes have it."""

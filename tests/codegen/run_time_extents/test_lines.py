@@ -17,6 +17,7 @@ def test_scans(op: str, axis: int) -> None:
     compare(lambda x: getattr(ops, op)(x, axis=axis), [(N, M)], PAIRS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorts(axis: int, descending: bool) -> None:

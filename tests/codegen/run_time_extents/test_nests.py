@@ -34,7 +34,7 @@ def test_elementwise_with_rows_and_columns() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("op", ["sum", "argmax"])
 @pytest.mark.parametrize("rows", [True, False])
 def test_reductions_along_rows_and_columns(op: str, rows: bool) -> None:

@@ -192,7 +192,7 @@ def test_dropout_between_softmax_and_product_is_not_recognised() -> None:
     assert not ops_of(recognize_attention(graph))["attention"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("queries, keys", [(1, 1), (1, 2), (2, 1)])
 def test_one_query_or_one_key_with_a_mask(dtype: torch.dtype, queries: int, keys: int) -> None:

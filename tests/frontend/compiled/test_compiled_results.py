@@ -154,6 +154,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("inside", [False, True], ids=["argument", "made inside"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_memory_is_shared_as_in_eager_mode(

@@ -78,7 +78,7 @@ class Branching(nn.Module):
 # -- drawn programs, one piece each --------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("piece", fallbacks.PIECES)
 def test_a_piece_that_cannot_be_traced_does_as_in_eager_mode(piece: str) -> None:
     calls = ((2, 1, False, "pass"), (2, 3, True, "H.n = 7"), (4, 3, False, "log.clear()"),
@@ -86,7 +86,7 @@ def test_a_piece_that_cannot_be_traced_does_as_in_eager_mode(piece: str) -> None
     fallbacks.check(fallbacks.Case((piece,), "y", calls))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("returned", fallbacks.RETURNS)
 def test_what_is_returned_is_as_in_eager_mode(returned: str) -> None:
     calls = ((2, 1, False, "pass"), (2, 1, True, "pass"), (4, 3, False, "pass"))

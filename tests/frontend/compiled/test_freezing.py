@@ -23,6 +23,7 @@ def main_inputs(function: Any) -> tuple[str, ...]:
     return function.specializations[0].executable.graph.input_names
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", ["none", "exact", "relaxed"])
 def test_a_frozen_model_gives_the_same(level: str) -> None:
     net, x = model(), torch.randn(2, 3, 4, 4)

@@ -57,6 +57,7 @@ def plain(value: Any) -> bool:
     return type(value) in (int, float, str)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KEEPING)
 @pytest.mark.parametrize(
     "item",

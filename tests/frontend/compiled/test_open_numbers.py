@@ -84,7 +84,7 @@ def traces(compiled: Any) -> int:
     return sum(line.startswith("traced ") for line in compiled.explain().splitlines())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", ONE_TRACE)
 def test_one_trace_for_all_from_the_second(name: str) -> None:
     compiled, alone = torch.compile(ONE_TRACE[name]), torch.compile(ONE_TRACE[name], dynamic=False)

@@ -160,6 +160,7 @@ class Skipping(nn.Module):
         return self.out(torch.cat([a, F.pad(b, (0, width, 0, height))], 1))
 
 
+@pytest.mark.slow
 def test_images_of_odd_and_even_sizes() -> None:
     torch.manual_seed(0)
     model = Skipping()

@@ -114,7 +114,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_is_seen(write: str) -> None:
     w = torch.randn(6, 4)
@@ -147,7 +147,7 @@ HANDED_OUT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(54)
 @pytest.mark.parametrize("way", HANDED_OUT)
 @pytest.mark.parametrize("before", [False, True])
 def test_memory_that_was_handed_out_is_not_trusted(way: str, before: bool) -> None:

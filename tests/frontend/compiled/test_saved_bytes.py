@@ -73,7 +73,7 @@ def trained(name: str, budget: int | None, *, inside: bool) -> tuple[list[Array]
     return [*losses, *state, torch.get_rng_state().numpy()], whole if inside else run
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("inside", [True, False], ids=["whole step", "forward and backward"])
 @pytest.mark.parametrize("name", MODELS)
 def test_with_a_budget_training_has_the_same_bits(name: str, inside: bool) -> None:

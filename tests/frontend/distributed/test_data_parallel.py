@@ -240,6 +240,7 @@ def _parallel(rank: int, count: int) -> Any:
     return [*parts, _synchronized(rank, count), _state_in_shares(rank, count)]
 
 
+@pytest.mark.slow
 def test_two_ranks_train_one_model() -> None:
     first, second = checked(2, _parallel)
     assert first[:3] == second[:3] and first[4:] == second[4:]

@@ -85,6 +85,7 @@ def test_a_policy_gradient_step_is_the_same_compiled() -> None:
     assert len(run.specializations) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MADE)
 def test_compiled_they_draw_and_score_the_same(name: str) -> None:
     def run() -> Any:

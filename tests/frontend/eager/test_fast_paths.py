@@ -150,7 +150,7 @@ def bits(value: Any) -> Any:
     return value.tobytes() if isinstance(value, np.ndarray) else type(value)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("backend", ["numpy", "native"])
 @pytest.mark.parametrize("kind", ["plain", "gradient", "view", "meta"])
 def test_the_unrolled_forms_do_what_the_general_one_does(kind: str, backend: str) -> None:

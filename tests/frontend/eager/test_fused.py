@@ -24,6 +24,7 @@ def by_ops(x: Any, y: Any, share: float, negated: bool) -> tuple[Any, Any]:
     return x + y * share, y * share
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (300,)], ids=str)
 @pytest.mark.parametrize("negated", [False, True])
@@ -76,6 +77,7 @@ OPTIONS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "options"), OPTIONS, ids=str)
 def test_steps_of_optimizers(kind: Any, options: dict[str, Any]) -> None:
     """By kernels, by ops (with NumPy's would be other bits: the ops are watched), and compiled."""
@@ -99,6 +101,7 @@ def test_steps_of_optimizers(kind: Any, options: dict[str, Any]) -> None:
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{"amsgrad": True}, {"weight_decay": 0.1}, {}], ids=str)
 def test_a_parameter_without_dimensions_has_one_meaning_eager_and_compiled(
     options: dict[str, Any],

@@ -50,6 +50,7 @@ def gradients(name: str, n: int, watched: bool) -> list[Any]:
         swap_observer(before)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_bits_are_those_of_the_ops_one_by_one(
     name: str, same_bits: Callable[..., None]

@@ -50,7 +50,7 @@ def values(results: Any) -> list[Any]:
     return [x.numpy().copy() for x in (results if isinstance(results, tuple) else (results,))]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CALLS)
 def test_each_size_has_the_bits_of_the_kernel_for_that_size(
     name: str, same_bits: Callable[..., None], monkeypatch: pytest.MonkeyPatch

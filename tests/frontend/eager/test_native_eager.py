@@ -154,7 +154,7 @@ def trained(job: str, wrap: Callable[[Any], Any]) -> dict[str, np.ndarray]:
     return by_backend
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("job", JOBS)
 def test_training_gives_the_same_bits_eager_and_compiled(job: str) -> None:
     eager = trained(job, lambda step: step)
@@ -202,6 +202,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_gives_the_bits_of_compiled_code(
     name: str, same_bits: Callable[..., None]

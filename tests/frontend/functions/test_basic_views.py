@@ -162,6 +162,7 @@ PICKS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pick", PICKS, ids=str)
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
 def test_picks_by_one_tensor_are_those_of_the_general_way(pick: Any, kind: Any) -> None:

@@ -211,6 +211,7 @@ def test_what_no_gradient_reaches_has_none() -> None:
     same(make)
 
 
+@pytest.mark.slow
 def test_layers_with_recipes_of_their_own_in_a_body() -> None:
     """Gathers with checks, losses, attention, normalisation, convolution, sorting."""
 
@@ -579,7 +580,7 @@ def test_a_content_check_that_fails_at_a_later_step_leaves_state() -> None:
 LAYERS = {"num_layers": 2, "bidirectional": True, "batch_first": True, "dropout": 0.3}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("options", [{}, LAYERS], ids=["plain", "layers"])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_recurrent_training_steps(kind: str, options: dict[str, Any]) -> None:

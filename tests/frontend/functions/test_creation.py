@@ -122,6 +122,7 @@ def filled(dtype: Any) -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_creation_in_every_dtype_eager_and_traced(dtype: Any) -> None:
     eager, traced = filled(dtype), torch.compile(lambda: filled(dtype))()

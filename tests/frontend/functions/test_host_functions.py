@@ -55,6 +55,7 @@ def test_parts_of_floats() -> None:
     assert grown.grad.tolist() == [0.5]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_rows_of_numbers_between_tensors(dtype: Any) -> None:
     for start, end in ((2.0, -3.75), (0.0, 5.0), (1.0, 1.0)):

@@ -64,6 +64,7 @@ def test_reading(name: str) -> None:
         np.testing.assert_array_equal(compiled.numpy(), expected)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [*INDICES, *MASKS])
 def test_writing(name: str) -> None:
     """A number, a row, and a value for each place: plainly, on the tape, compiled."""
@@ -83,6 +84,7 @@ def test_writing(name: str) -> None:
             np.testing.assert_array_equal(actual.numpy(), expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["steps", "none", "lists apart", "mask", "mask behind", "list"])
 def test_gradients_of_what_is_read_and_written(name: str) -> None:
     index = native((INDICES | MASKS)[name])
@@ -224,6 +226,7 @@ def test_deprecated_forms_warn() -> None:
         assert x[torch.tensor([0, 1], dtype=torch.uint8)].tolist() == ARRAY[1:].tolist()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("way", ["rows", "scatter"])
 def test_gradients_of_what_is_put_at_indices_in_storage_types(dtype: str, way: str) -> None:

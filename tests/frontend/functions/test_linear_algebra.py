@@ -54,7 +54,7 @@ SQUARE = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SQUARE)
 def test_gradients(name: str) -> None:
     function: Callable[..., Any] = SQUARE[name]
@@ -63,7 +63,7 @@ def test_gradients(name: str) -> None:
     assert gradgradcheck(function, (x,))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("shape", [(4, 2), (2, 4)])
 @pytest.mark.parametrize("name", ["qr", "lu", "svdvals", "pinv"])
 def test_gradients_of_what_is_not_square(name: str, shape: tuple[int, int]) -> None:
@@ -131,6 +131,7 @@ def every_factor(x: Any) -> Any:
     return total.detach(), x.grad
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_compiled_code_calls_the_same_lapack(dtype: Any) -> None:
     x = (drawn(2, 3, 3).detach() + 2 * torch.eye(3)).to(dtype)

@@ -24,6 +24,7 @@ def agree(call: Callable[..., Any], want: Any, *arrays: np.ndarray) -> None:
         np.testing.assert_allclose(run(*tensors).numpy(), want, 1e-12, 1e-13)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "shapes",
     [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)),
@@ -35,6 +36,7 @@ def test_matmul(shapes: Any) -> None:
     agree(torch.matmul, x @ y, x, y)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [("ij,jk->ik", [(2, 3), (3, 4)]), ("ij,jk", [(2, 3), (3, 4)]), ("ii->i", [(3, 3)]),
@@ -123,6 +125,7 @@ def test_cross_products_and_traces() -> None:
     assert torch.tensor([[1, 2], [3, 4]]).trace().item() == 5
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ord", [None, "fro", 1, -1, np.inf, -np.inf])
 def test_matrix_norms(ord: Any) -> None:
     x = draw(4, 3)

@@ -39,6 +39,7 @@ def ordered(x: np.ndarray, descending: bool) -> np.ndarray:
     ])  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("x", [X, TIES, NAN], ids=["distinct", "ties", "nan"])
 def test_sort(x: np.ndarray, descending: bool) -> None:
@@ -52,6 +53,7 @@ def test_sort(x: np.ndarray, descending: bool) -> None:
         agree(lambda x: x.kthvalue(2), (values[:, 1], indices[:, 1]), x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [0, 1, 2, 33])
 def test_sizes_and_dtypes(size: int) -> None:
     for dtype in (np.int32, np.int64, np.float32, np.bool_):
@@ -97,6 +99,7 @@ GRADIENTS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
     call = GRADIENTS[name]
@@ -121,7 +124,7 @@ def test_the_gradient_of_cumprod_beside_zeros() -> None:
         assert gradient == expected
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 8, 9, 100])
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted(count: int, right: bool) -> None:

@@ -41,6 +41,7 @@ def test_medians(x: np.ndarray) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "nearest", "midpoint"])
 def test_quantiles(method: str) -> None:
     q = np.array([0.0, 0.21, 0.5, 0.77, 1.0])

@@ -16,6 +16,7 @@ def both(function, *arguments):
     return function(*arguments), torch.compile(function)(*arguments)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64])
 def test_remainders_and_quotients(dtype: torch.dtype) -> None:
     x, y = torch.tensor(X, dtype=dtype), torch.tensor(Y, dtype=dtype)

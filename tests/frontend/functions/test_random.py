@@ -151,6 +151,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_same_stream_eager_and_compiled(name: str) -> None:
     run = torch.compile(FUNCTIONS[name])

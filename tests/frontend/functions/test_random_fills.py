@@ -48,6 +48,7 @@ def test_native_normal_numbers_are_those_of_numpy(
     assert torch.equal(following, after)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("count", [1, 7, 16, 40, 5000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_compiled_draws_have_the_same_bits(count: int, dtype: Any) -> None:

@@ -30,6 +30,7 @@ NAMES: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dim", [0, -1, (0, 2), (1,), (0, 1, 2)], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_against_numpy(name: str, dim: Any) -> None:
@@ -42,6 +43,7 @@ def test_against_numpy(name: str, dim: Any) -> None:
         np.testing.assert_allclose(plain.numpy(), want.reshape(plain.shape), 1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("p", [0.5, 1, 2, 3, INF, -INF])
 def test_norms(p: float) -> None:
     x = X[0]

@@ -37,6 +37,7 @@ COMBINES: dict[str, tuple[Callable[[float, float], float], float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reduce", COMBINES)
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatter_reduce(reduce: str, include_self: bool) -> None:

@@ -17,6 +17,7 @@ from tests.frontend.layer_cases.activations import ACTIVATIONS, CANCELLING, Acti
 FAR = np.array([-700.0, -90.0, -30.0, -3.0, -0.4, -1e-9, 1e-9, 0.4, 3.0, 30.0, 90.0, 700.0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
 def test_each_value_is_exact_also_far_from_zero(case: Activation) -> None:
     function = case.make(nn)
@@ -31,6 +32,7 @@ def test_each_value_is_exact_also_far_from_zero(case: Activation) -> None:
         np.testing.assert_allclose(actual, expected, 2e-6, least)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", ACTIVATIONS, ids=str)
 def test_gradients(case: Activation, check_gradient: Callable[..., None]) -> None:
     check_gradient(case.make(nn), np.random.default_rng(3).standard_normal((4, 6)) * 2)

@@ -43,7 +43,7 @@ def drawn(*shapes: tuple[int, ...]) -> list[Array]:
 # -- scaled_dot_product_attention -----------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_masks(
@@ -59,6 +59,7 @@ def test_masks(
     check_gradient(attend, *arrays)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", CAUSAL_SIZES, ids=str)
 def test_causal(sizes: tuple[int, int], check: Check, check_gradient: Check) -> None:
     target, source = sizes
@@ -72,6 +73,7 @@ def test_causal(sizes: tuple[int, int], check: Check, check_gradient: Check) -> 
     check_gradient(attend, *arrays)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 def test_shapes(shapes: tuple[tuple[int, ...], ...], check: Check, check_gradient: Check) -> None:
     arrays = drawn(*shapes)
@@ -79,6 +81,7 @@ def test_shapes(shapes: tuple[tuple[int, ...], ...], check: Check, check_gradien
     check_gradient(F.scaled_dot_product_attention, *arrays)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("counts", HEADS, ids=str)
 def test_groups_of_heads_share_keys(
     counts: tuple[int, int, int], check: Check, check_gradient: Check
@@ -153,7 +156,7 @@ def layer_in_f64(size: int = 6, **options: Any) -> Any:
     return layer
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("masks", ATTENTION_MASKS.values(), ids=ATTENTION_MASKS)
 @pytest.mark.parametrize("name", OPTIONS)
@@ -190,6 +193,7 @@ def test_gradients_through_heads(check_gradient: Check) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", [{}, {"kdim": 3, "vdim": 5, "add_bias_kv": True}], ids=str)
 def test_compiled_heads_agree(options: dict[str, Any], check: Check) -> None:
     layer = layer_in_f64(**options)

@@ -36,7 +36,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
 # -- against the loops ----------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("options", CONVOLUTIONS, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_conv(axes: int, options: dict[str, Any], check: Any) -> None:
@@ -46,7 +46,7 @@ def test_conv(axes: int, options: dict[str, Any], check: Any) -> None:
     check(layer(torch.tensor(x[0])), expected[0])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("options", TRANSPOSED, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_conv_transpose(axes: int, options: dict[str, Any], check: Any) -> None:

@@ -52,7 +52,7 @@ def of_table(layer: Any) -> Any:
     return layer
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("options", EMBEDDINGS, ids=str)
 @pytest.mark.parametrize("tokens", TOKEN_ARRAYS, ids=np.shape)
@@ -90,7 +90,7 @@ def test_an_index_out_of_range_changes_nothing(mode: str) -> None:
         np.testing.assert_array_equal(layer.weight.detach().numpy(), before)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("case", BAG_INPUTS, ids=str)
 @pytest.mark.parametrize("options", BAGS, ids=str)
 def test_bags(options: dict[str, Any], case: BagInput, check: Any, check_gradient: Any) -> None:
@@ -156,6 +156,7 @@ def test_pretrained_rows_are_shared() -> None:
     assert nn.EmbeddingBag.from_pretrained(rows, freeze=False).weight.requires_grad
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", LINEAR_SHAPES, ids=str)
 def test_linear_maps(shape: tuple[int, ...], check: Any, check_gradient: Any) -> None:
     x, y = RANDOM.standard_normal(shape), RANDOM.standard_normal((*shape[:-1], 5))
@@ -175,6 +176,7 @@ def test_bilinear_starts_within_its_bound() -> None:
     assert layer.bias.shape == (3,)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shapes", DISTANCE_SHAPES, ids=str)
 def test_distances(shapes: Any, check: Any, check_gradient: Any) -> None:
     x, y = (RANDOM.standard_normal(shape) for shape in shapes)
@@ -185,6 +187,7 @@ def test_distances(shapes: Any, check: Any, check_gradient: Any) -> None:
             check_gradient(layer, x, y)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("p", PAIR_POWERS)
 def test_pairs_of_rows(p: float, check: Any, check_gradient: Any) -> None:
     x = RANDOM.standard_normal((5, 3))

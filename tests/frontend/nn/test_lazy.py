@@ -45,6 +45,7 @@ def quietly() -> Iterator[None]:
         yield
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MAKES)
 def test_the_first_input_gives_shapes_and_class(name: str) -> None:
     make, shape, becomes, weight = MAKES[name]

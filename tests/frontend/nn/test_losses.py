@@ -41,7 +41,7 @@ def nll(scores: Array, target: Array, weight: Array, ignore: int, reduction: str
     return reduced(lost, reduction, counted.sum())
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ignore", [-100, 2])

@@ -26,7 +26,7 @@ from tests.frontend.layer_cases.losses import (
 REDUCTIONS = {"none": lambda x: x, "mean": np.mean, "sum": np.sum}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("case", LOSSES, ids=str)

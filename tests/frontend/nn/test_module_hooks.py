@@ -240,6 +240,7 @@ class Scaling:
         return output * self.by
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", TRACED)
 def test_hooks_that_read_or_replace_are_traced_in(case: str) -> None:
     model = net()

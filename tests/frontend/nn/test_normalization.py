@@ -33,6 +33,7 @@ def tensors(*arrays: Array) -> list[Any]:
 # -- values and gradients ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(5, 3), (4, 3, 7), (2, 3, 4, 5), (2, 3, 2, 3, 2)], ids=str)
 def test_batch_norm(shape: tuple[int, ...], check: Any, check_gradient: Any) -> None:
     x, w, b = normal(*shape), normal(3), normal(3)
@@ -47,7 +48,7 @@ def test_batch_norm(shape: tuple[int, ...], check: Any, check_gradient: Any) -> 
     check_gradient(lambda x, w, b: F.batch_norm(x, *statistics, w, b), x, w, b)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", NORMALIZATIONS, ids=str)
 def test_definitions(case: Normalization, check: Any, check_gradient: Any) -> None:
     layer, x = case.make(nn).double(), normal(*case.shape) * 2 + 1
@@ -139,6 +140,7 @@ def followed(batches: list[Array], momentum: float | None) -> tuple[Array, Array
     return mean, var
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("momentum", [0.1, 0.7, None])
 def test_running_statistics(momentum: float | None, mode: str, check: Any) -> None:

@@ -59,7 +59,7 @@ def states(kind: str, *shape: int) -> State:
     return tuple(normal(*shape, seed=i + 5) for i in range(2 if kind == "LSTM" else 1))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @each_start
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @each_kind
@@ -108,6 +108,7 @@ def test_forms_of_the_input_agree(kind: str, check: Check) -> None:
     check(pick(alone), pick(last)[:, 1].detach().numpy())
 
 
+@pytest.mark.sampled(3)
 @each_kind
 def test_gradients(kind: str, check_gradient: Check) -> None:
     layer = layer_in_f64(kind, num_layers=2, bidirectional=True)
@@ -134,6 +135,7 @@ def test_gradients_of_weights(kind: str, check_gradient: Check) -> None:
     check_gradient(call, *weights_of(cell).values())
 
 
+@pytest.mark.sampled(3)
 @each_kind
 def test_compiled_layers_agree(kind: str, check: Check) -> None:
     layer = layer_in_f64(kind, bidirectional=True)
@@ -148,7 +150,7 @@ def test_compiled_layers_agree(kind: str, check: Check) -> None:
         check(compiled, eager.numpy(), 1e-10)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @each_kind
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_packed_sequences_are_each_alone(kind: str, lengths: list[int], check: Check) -> None:

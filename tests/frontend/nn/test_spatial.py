@@ -37,7 +37,7 @@ def image(axes: int) -> Array:
     return normal(2, 2, *SIZES[:axes])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dilation", DILATIONS)
 @pytest.mark.parametrize("options", POOLS, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -50,7 +50,7 @@ def test_max_pool(axes: int, options: dict[str, Any], dilation: int, check: Chec
     np.testing.assert_array_equal(places.numpy(), expected_places)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("include", [True, False], ids=["padding counts", "does not"])
 @pytest.mark.parametrize("options", POOLS, ids=named)
 @pytest.mark.parametrize("axes", [1, 2, 3])
@@ -79,7 +79,7 @@ def test_lp_pool(axes: int, power: float, check: Check, check_gradient: Check) -
     check_gradient(layer, x)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("size", ADAPTIVE_SIZES, ids=str)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_adaptive_pools(axes: int, size: int, check: Check, check_gradient: Check) -> None:

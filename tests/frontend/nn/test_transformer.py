@@ -48,7 +48,7 @@ def tensors(masks: dict[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("masks", cases.ENCODER_MASKS.values(), ids=cases.ENCODER_MASKS)
 @pytest.mark.parametrize("options", cases.OPTIONS.values(), ids=cases.OPTIONS)
 def test_an_encoder_layer_is_its_formula(

@@ -61,7 +61,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=str)
 def test_as_eager_in_one_trace(kind: Any, options: dict[str, Any]) -> None:
     eager, compiled = Job(kind, False, **options), Job(kind, True, **options)
@@ -113,6 +113,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "options", "change"), NUMBERS, ids=str)
 def test_changed_numbers_are_inputs(kind: Any, options: Any, change: Any) -> None:
     curves = []

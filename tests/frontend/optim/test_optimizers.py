@@ -97,6 +97,7 @@ def gradients(p: Array, q: Array) -> tuple[Array, Array]:
     return gp, p[0].copy()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_ten_steps(kind: Any, options: dict[str, Any], dtype: str) -> None:

@@ -22,6 +22,7 @@ def mean(average: Any, new: Any, count: int) -> Any:
     return average + (new - average) / (count + 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     "options, formula",

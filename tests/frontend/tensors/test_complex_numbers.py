@@ -28,6 +28,7 @@ LOSSES: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_are_those_of_the_parts(loss: Callable[..., Any]) -> None:
     """dL/dRe + i · dL/dIm, by central differences."""

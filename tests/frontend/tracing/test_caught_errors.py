@@ -48,6 +48,7 @@ def _rows(count: int) -> Any:
     return torch.arange(3.0 * count).reshape(count, 3) * 0.25 - 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_rows_that_fit_and_rows_that_do_not(name: str) -> None:
     op = OF_ROWS[name]

@@ -78,6 +78,7 @@ def flat(batches: Any) -> Any:
     return [(x.tolist(), names["name"]) for x, names in batches]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"prefetch_factor": 1}], ids=str)
 def test_the_same_batches_in_the_same_order(workers: int, options: dict[str, Any]) -> None:
@@ -87,7 +88,7 @@ def test_the_same_batches_in_the_same_order(workers: int, options: dict[str, Any
     assert no_processes_left()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", [
     {"shuffle": True}, {"shuffle": True, "generator": True},
     {"sampler": "weighted"}, {"batch_size": None, "shuffle": True},

@@ -44,6 +44,7 @@ def test_values(name: str, label: str) -> None:
     np.testing.assert_allclose(actual.numpy(), expected, atol=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", references.NAMES)
 def test_natively_and_compiled(name: str) -> None:
     arrays, numbers = next(iter(references.cases(name).values()))

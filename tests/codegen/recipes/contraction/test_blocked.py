@@ -84,7 +84,7 @@ PRODUCTS = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_blocks_change_no_bit(name: str, native_target: Target) -> None:
     kernel = spec(*PRODUCTS[name])
@@ -108,6 +108,7 @@ def test_no_access_of_blocks_is_beside_a_buffer(caches: tuple[int, int]) -> None
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "small"])
 @pytest.mark.parametrize("caches", [(32, 1024), *CACHES])
 def test_rows_and_columns_are_read_by_vectors(name: str, caches: tuple[int, int]) -> None:
@@ -116,6 +117,7 @@ def test_rows_and_columns_are_read_by_vectors(name: str, caches: tuple[int, int]
     assert "gather" not in str(lower(spec(*PRODUCTS[name]), small(*caches)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("caches", [(32, 1024), *CACHES])
 def test_heads_are_read_by_vectors(transposed: bool, caches: tuple[int, int]) -> None:
@@ -160,7 +162,7 @@ def test_convolutions_with_kernels_of_one_element_are_products(axes: int) -> Non
     assert len(view(2).n) == axes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("caches", [(32, 256), (32, 512), (48, 2048)])
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_drawn_products_keep_to_their_copies_at_any_cache_size(

@@ -132,6 +132,7 @@ def test_a_line_without_taps_reads_nothing(priced: Priced) -> None:
     assert not result[0, :, 0].any() and not result[0, :, 2].any()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_bits_are_those_of_any_other_strategy(
@@ -148,6 +149,7 @@ def test_the_bits_are_those_of_any_other_strategy(
     assert actual.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_loops_interpreted(priced: Priced, target: str) -> None:
     graph, arrays = convolution((1, 2, 3, 5), (21, 2, 3, 3), stride=(2, 1))

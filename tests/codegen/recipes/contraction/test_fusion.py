@@ -35,6 +35,7 @@ def close(actual: Array, exact: Array) -> None:
     np.testing.assert_allclose(actual, exact, rtol=2e-5, atol=2e-5 * max(1, np.abs(exact).max()))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shape", PRODUCTS)
 def test_row_maxima_and_sums_behind_a_product(shape: tuple[int, int, int]) -> None:
     """With the product itself as an output, and without."""
@@ -59,6 +60,7 @@ def test_row_maxima_and_sums_behind_a_product(shape: tuple[int, int, int]) -> No
                 close(product, exact)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", PRODUCTS)
 def test_softmax_behind_a_product(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
@@ -143,6 +145,7 @@ CONVOLUTIONS: list[tuple[Shape, Shape, int, int, int]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_bias_scale_activation_and_residual_behind_a_convolution(case: Any) -> None:
     """A batch-norm's scale and shift by channel, then what a residual block does; the value before

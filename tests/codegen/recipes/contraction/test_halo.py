@@ -29,7 +29,7 @@ WIDE_PADDING: list[tuple[Shape, Shape, Shape, Shape, Shape]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize(("x", "w", "stride", "padding", "dilation"), WIDE_PADDING)
 def test_windows_that_stand_on_padding_alone(

@@ -64,7 +64,7 @@ def defined(x: Array, y: Array) -> Array:
     return (x.astype(np.int64) @ y.astype(np.int64)).astype(np.int32)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_all_layouts_are_exact(shape: tuple[int, int, int], dtype: str, native_target: Any) -> None:
@@ -77,6 +77,7 @@ def test_all_layouts_are_exact(shape: tuple[int, int, int], dtype: str, native_t
             np.testing.assert_array_equal(got, want, err_msg=str((x_turned, y_turned)), strict=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", [*TARGETS, VNNI], ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 def test_interpreted_on_every_target(target: Any, dtype: str) -> None:
@@ -137,6 +138,7 @@ def test_rows_of_any_number() -> None:
         compare(ops.int_matmul, operands, along(0, 1, 8, 9, 33), targets=[VNNI, *TARGETS])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", [named("x86-64-v3"), VNNI], ids=lambda target: target.name)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("rows", [1, 20])

@@ -213,7 +213,7 @@ def test_no_access_beside_the_buffers() -> None:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(name: str) -> None:
     def in_parts(count: int) -> Callable[[KernelSpec, list[Array]], None]:
@@ -232,6 +232,7 @@ def test_parts_of_a_kernel_give_the_bits_of_the_whole(name: str) -> None:
             np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=f"{count} parts")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "graph",
     [product("NN", 512, 512, 512), product("TN", 200, 600, 100),
@@ -337,6 +338,7 @@ HOT = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", FMA)
 @pytest.mark.parametrize("name", HOT)
 def test_inner_loops_are_fmas_without_spills(name: str, target: str) -> None:

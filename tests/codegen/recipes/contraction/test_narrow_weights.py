@@ -58,7 +58,7 @@ def test_they_are_kept_and_read_narrow(dtype: str, turned: bool, target: Any) ->
     assert "vector operand packed" not in lower(kernel, target).note
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", ["i8", "u8", "bf16"])
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("turned", [True, False])

@@ -211,6 +211,7 @@ def same(got: Array, want: Array) -> bool:
     return bool((np.isnan(got) == np.isnan(want)).all() and bits[numbers].all())
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_bits_are_those_of_the_definition(name: str, kind: str, native_target: Any) -> None:
@@ -221,6 +222,7 @@ def test_the_bits_are_those_of_the_definition(name: str, kind: str, native_targe
         assert same(got, defined(kind, CASES[name], left, right)), scales
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", [*TARGETS, EXTENDED], ids=lambda target: target.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_interpreted_on_every_target(target: Any, kind: str) -> None:
@@ -234,6 +236,7 @@ def test_interpreted_on_every_target(target: Any, kind: str) -> None:
         assert same(result, defined(kind, case, left, right))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_product_with_padding_is_skipped(kind: str, native_target: Any) -> None:
     case = CASES["padded"]
@@ -272,6 +275,7 @@ def test_gradients_are_rounded_to_the_operands_dtype(dtype: str) -> None:
     assert (by_w == defined("conv_weight_grad", case, x, short).astype(x.dtype)).all()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_are_near_those_of_float64(kind: str, dtype: str) -> None:
@@ -293,6 +297,7 @@ def test_odd_numbers_are_refused() -> None:
 BY_PAIRS = ("plain", "padded", "several K blocks", "strided", "dilated in groups", "line")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", ["conv", "conv_input_grad"])
 @pytest.mark.parametrize("name", BY_PAIRS)
 def test_the_instruction_adds_the_same_sums(name: str, kind: str) -> None:
@@ -337,6 +342,7 @@ def test_the_instruction_is_used_where_it_pays() -> None:
     assert "pairs: tile" in lower(KernelSpec("contract", product), EXTENDED).note
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_lists_of_taps_have_both_of_a_pair(kind: str) -> None:
     """Small planes, with vectors along images: groups and strides too."""

@@ -88,7 +88,7 @@ def same(got: Array, want: Array) -> bool:
     return bool((np.isnan(got) == np.isnan(want)).all() and bits.all())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_all_layouts_have_the_bits_of_the_definition(
@@ -103,6 +103,7 @@ def test_all_layouts_have_the_bits_of_the_definition(
         assert same(got, want), (x_turned, y_turned)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", [*TARGETS, EXTENDED], ids=lambda target: target.name)
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
 def test_interpreted_on_every_target(target: Any, scales: tuple[float, float]) -> None:
@@ -143,6 +144,7 @@ def test_a_nan_and_an_infinity_stay_what_they_are(native_target: Any) -> None:
     assert not np.isfinite(got[5]).any()
 
 
+@pytest.mark.sampled(4)
 def test_zeros_alone_are_zero(native_target: Any) -> None:
     graph = body("bf16", (9, 33, 33))
     x, y = (np.zeros(type.shape, BF16) for type in graph.input_types)
@@ -150,7 +152,7 @@ def test_zeros_alone_are_zero(native_target: Any) -> None:
     assert same(got, np.zeros((9, 33), np.float32))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 def test_sums_are_within_their_bound(dtype: str, native_target: Any) -> None:
     for shape in SHAPES:
@@ -210,6 +212,7 @@ def test_gradients_are_rounded_to_the_operands_dtype(dtype: str) -> None:
     assert (by_y == defined(arrays[0].T, short).astype(kind)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [named("x86-64-v3"), EXTENDED], ids=lambda target: target.name)
 @pytest.mark.parametrize("rows", [1, 20])
 def test_weights_that_stay_lie_as_pairs(target: Any, rows: int) -> None:

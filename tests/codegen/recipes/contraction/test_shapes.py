@@ -123,6 +123,7 @@ def test_products_of_any_shape(
     check_product(compiled, form, x, y)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize(
     ("form", "m", "n", "k"),
@@ -136,6 +137,7 @@ def test_products_interpreted(target: str, form: str, m: int, n: int, k: int) ->
     )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("shape", [(5, 7, 9), (33, 50, 70), (1, 64, 40), (40, 1, 64)])
 def test_products_hand_on_infinity_and_nan(form: str, shape: tuple[int, int, int]) -> None:
@@ -340,6 +342,7 @@ def plane(stride: int = 1, padding: int = 1, dilation: int = 1, groups: int = 1)
             "groups": groups}  # fmt: skip
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("x", "w", "geometry"),
     [
@@ -357,6 +360,7 @@ def test_convolutions_of_networks(x: Shape, w: Shape, geometry: dict[str, Any]) 
     check_convolutions(compiled, drawn(1, x), drawn(2, w), geometry)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize(
     ("x", "w", "geometry"),
@@ -371,7 +375,7 @@ def test_convolutions_interpreted(target: str, x: Shape, w: Shape, geometry: Any
     )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("awkward", [np.inf, np.nan], ids=str)
 @pytest.mark.parametrize("operand", ["x", "w", "c"])
 @pytest.mark.parametrize(

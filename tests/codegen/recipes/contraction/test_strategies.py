@@ -47,6 +47,7 @@ def test_every_strategy_of_the_table_is_chosen_for_some_problem() -> None:
     assert {strategy for _, strategy in PROBLEMS.values()} == set(STRATEGIES) - elsewhere
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_asking_again_gives_the_same_plans(name: str, target: str) -> None:
@@ -177,7 +178,7 @@ def test_a_strategy_that_is_never_cheapest_changes_no_kernel(name: str, added: S
     assert with_it.note == lower_contract("k", body, target).note
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_strategy_that_is_cheapest_is_lowered(

@@ -131,6 +131,7 @@ def test_windows_along_three_axes(priced: Priced) -> None:
         check(graph, arrays, graphc.compile(graph)(*arrays))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("channels", [5, 28, 29, 70])
 def test_the_bits_are_those_of_any_other_strategy(priced: Priced, channels: int) -> None:
     """One K block, exactly one, one more, three; NaN and infinities beside padding."""
@@ -144,6 +145,7 @@ def test_the_bits_are_those_of_any_other_strategy(priced: Priced, channels: int)
     assert [a.tobytes() for a in actual] == [a.tobytes() for a in wanted]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_loops_interpreted(priced: Priced, target: str) -> None:
     graph, arrays = convolutions((16, 2, 3, 3), (7, 2, 3, 3), stride=(2, 1))
@@ -156,6 +158,7 @@ def test_loops_interpreted(priced: Priced, target: str) -> None:
         check(graph, arrays, run_plan(plan, tuple(arrays), run_kernel))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_bias_activation_and_residual(priced: Priced, threads: int) -> None:
     g = graphc.GraphBuilder("layer")

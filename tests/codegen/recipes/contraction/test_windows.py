@@ -59,6 +59,7 @@ def images(shape: tuple[int, ...]) -> list[Array]:
     return [few, holes, np.full(shape, -np.inf, np.float32), zeros]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(WINDOWS))
 def test_maxima_and_their_places_are_those_of_the_definition(name: str) -> None:
     graph = greatest(name)
@@ -90,6 +91,7 @@ def test_windows_are_loaded_not_gathered(name: str) -> None:
     assert not re.search(r"x[48] = (div|floordiv|mod|rem) ", text)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", list(WINDOWS))
 def test_interpreted_loops_touch_nothing_else(name: str, target: str) -> None:
@@ -106,6 +108,7 @@ def test_interpreted_loops_touch_nothing_else(name: str, target: str) -> None:
     np.testing.assert_array_equal(actual.reshape(expected.shape), expected)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("step", [2, 3, 4, 5])
 @pytest.mark.parametrize("length", [8, 13, 16])
 def test_elements_a_few_apart(step: int, length: int) -> None:

@@ -97,6 +97,7 @@ def test_native_code_has_the_same_bits_on_every_target(native_target: Target) ->
     np.testing.assert_array_equal(results(graph, [x, u], native_target)[0], expected)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
 def test_loops_interpreted(target: str) -> None:
     x, u = drawn(1, 2, 5, (3, 6))
@@ -145,6 +146,7 @@ def test_another_kernel_s_result_is_read_from_memory() -> None:
     np.testing.assert_array_equal(result, graphc.compile(graph, "none")(x, u)[0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_of_a_kernel_give_the_bits_of_the_whole(parts: int, native_target: Target) -> None:
     x, u = drawn(11, 3, 6, (9, 14))
@@ -182,6 +184,7 @@ class Guarded:
         return array
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("at_end", [False, True])
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1, (1, 1)), (2, 3, 5, (7, 9)), (1, 4, 3, (4, 33)), (3, 2, 9, (1, 16))]

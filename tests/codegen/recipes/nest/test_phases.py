@@ -94,6 +94,7 @@ def built(name: str) -> tuple[graphc.Graph, list[Array]]:
     return b.finish(function(*arguments)), arrays
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(CASES))
 def test_native_and_interpreted_loops_give_the_definition(name: str) -> None:
     graph, arrays = built(name)
@@ -125,6 +126,7 @@ def test_no_lane_is_gathered_or_divided(name: str) -> None:
     assert not re.search(r"x[48] = (div|floordiv|mod|rem) ", text)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("parts", [2, 3])
 def test_parts_give_the_whole(parts: int, native_target: Target) -> None:
     for name in ("twice", "both axes", "one axis", "gaps"):

@@ -72,7 +72,7 @@ def in_blocks(x: Array, combine: Any, identity: Any) -> Array:
             return parts[0]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("length", [*LENGTHS, 256, 257, 289, 4113])
 @pytest.mark.parametrize("kept", [1, 2, 5, 8, 19, 37, 130])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -86,6 +86,7 @@ def test_sums_over_leading_axes_run_in_blocks(length: int, kept: int, transposed
     np.testing.assert_array_equal(bits(result), bits(in_blocks(x, np.add, 0)))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("outer", [1, 3, 37])
 def test_sums_have_one_order(length: int, outer: int) -> None:
@@ -108,6 +109,7 @@ def test_sums_have_one_order(length: int, outer: int) -> None:
         np.testing.assert_array_equal(bits(actual), bits(expected), err_msg=f"{transposed}")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("op", ["prod", "max", "min", "argmax", "argmin", "any", "all"])
 def test_other_reductions_along_rows_and_columns(op: str, length: int) -> None:
@@ -147,7 +149,7 @@ def lanes_in_blocks(x: Array) -> Array:
     return in_lanes(np.ascontiguousarray(lanes.T), np.add, 0)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("outer", [2, 16, 17, 35, 290])
 @pytest.mark.parametrize("run", [(3,), (4, 4), (7, 7), (65,), (130,)])
 @pytest.mark.parametrize("kept", [1, 4, 9])

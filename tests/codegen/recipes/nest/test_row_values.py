@@ -49,6 +49,7 @@ def test_of_a_chain_the_last_value_is_kept() -> None:
     assert kept == ["exp"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("columns", [1, 5, 8, 63, 64, 130, 1000])
 def test_the_bits_are_those_of_one_kernel_per_op(columns: int) -> None:
     array = np.random.default_rng(columns).standard_normal((7, columns)).astype(np.float32) * 4

@@ -111,7 +111,7 @@ def alone(
     return outputs
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("function", [after_two, cell], ids=["after two", "cell"])
 @pytest.mark.parametrize("shape", ["640", "17,32", "595", "19,37", "8,3,40"])
 def test_bits_do_not_depend_on_stages(
@@ -145,6 +145,7 @@ def test_in_place(native_target: Target) -> None:
     np.testing.assert_array_equal(x, want)
 
 
+@pytest.mark.sampled(4)
 def test_parts_of_a_joined_value(native_target: Target) -> None:
     """Places behind an output's own are stored to as without stages."""
 

@@ -35,6 +35,7 @@ def graph_of(shape: tuple[int, ...], permutation: tuple[int, ...], dtype: str) -
     return b.finish(moved * y + moved)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32"])
 @pytest.mark.parametrize("name", list(CASES))
 def test_values_are_those_of_numpy(name: str, dtype: str) -> None:

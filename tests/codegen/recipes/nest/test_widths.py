@@ -74,7 +74,7 @@ def test_few_elements_have_fewer_registers() -> None:
     assert widest(body_of(exp, "f32[140]")) == 2
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("count", [60, 139, 255, 256, 257, 264, 272, 1000, 1023])
 def test_bits_do_not_depend_on_the_width(count: int, native_target: Target) -> None:
     """The rest behind whole vectors too: against each element in a kernel of its own width."""

@@ -23,6 +23,7 @@ def reference(x: np.ndarray, lengths: list[int]) -> tuple[np.ndarray, list[int],
     return np.array(rows), sizes, order
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("lengths", [[4, 3, 1], [1, 4, 4], [2], [1, 1]], ids=str)
