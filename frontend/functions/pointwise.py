@@ -94,7 +94,7 @@ def sub(input: Any, other: Any, *former: Any, alpha: Any = 1, out: Any = None) -
         alpha, (other,) = other, formerly("sub", "other, *, alpha", former, 1)
     no_bool_subtract(input, other)
     if alpha.__class__ is not int or alpha != 1:
-        other = _scaled(input, other, alpha)
+        other = _scaled(input, other, alpha, negated=True)
     result = binary(e.sub, input, other)
     return result if out is None else stored(result, out)
 
@@ -102,8 +102,9 @@ def sub(input: Any, other: Any, *former: Any, alpha: Any = 1, out: Any = None) -
 subtract = sub
 
 
-def _scaled(input: Any, other: Any, alpha: Any) -> Any:
-    """alpha · other, in the dtype of the result."""
+def _scaled(input: Any, other: Any, alpha: Any, negated: bool = False) -> Any:
+    """alpha · other, in the dtype of the result. `negated`: it is -alpha that has to fit there, as
+    PyTorch adds -alpha · other: the least integer has no opposite."""
     kind = result_type(input, other)
     if isinstance(alpha, bool) and kind is not DType.bool:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -112,6 +113,13 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
             "For integral input tensors, argument alpha must not be a floating point number."
         )
     other = casted(other, kind) if isinstance(other, Tensor) else filled(other, kind, ())
+    if (
+        negated
+        and type(alpha) is int
+        and not kind.is_float
+        and builtins.abs(alpha) == -limits(kind)[0]
+    ):
+        alpha = -alpha  # the same product, modulo the dtype
     return mul(other, bool(alpha) if kind is DType.bool else fitting(alpha, kind))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from graphc.errors import ShapeError
 from graphc.ir.types import DType, Shape, TensorType
+from graphc.ir.undecided import answers_now
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.contract import Contract, PairAxis, Pairing, Space
@@ -84,8 +85,8 @@ def _paired(
     def shape(types: Types, **attributes: Any) -> Shape:
         result = sibling.shape_rule(types, **attributes)
         odd = even(types, attributes) % 2
-        # Of sizes known only at run time it was decided before: that was `_of_halves`.
-        if isinstance(odd, int) and odd:
+        # Of sizes known only at run time it was decided where the graph was made.
+        if (isinstance(odd, int) or answers_now() is not None) and odd > 0:
             raise ShapeError(
                 f"paired_{sibling.name} of {types[0]} and {types[1]}: an odd number of {what}",
                 hint=f"widen the operands, and take {sibling.name}",

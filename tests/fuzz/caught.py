@@ -136,6 +136,11 @@ class Case:
     grad: bool
     calls: tuple[tuple[int, int, int, float, str], ...]
 
+    @property
+    def handles(self) -> bool:
+        """Whether code handles an error."""
+        return any(part.form != "plain" for part in self.parts)
+
     def lines(self) -> Iterator[str]:
         if self.outside:
             yield from ("def f(x, y):", "    k, r = H.k, H.r")
@@ -215,6 +220,8 @@ def check(case: Case) -> str:
     for at, (want, have) in enumerate(zip(eager, compiled)):
         if refusing and _is_refusal(have) and not _is_refusal(want):
             end = "refused"
+        elif "view size is not compatible" in str(want) and not case.handles:
+            continue  # a view that nothing depends on but this error, which no code handles
         elif isinstance(want, Exception) or isinstance(have, Exception):
             if type(want) is not type(have):
                 raise Broken(f"call {at}: eager {want!r}, compiled {have!r}")

@@ -60,8 +60,9 @@ ABSENT = (
     "to a single memory location", "Found dtype", "only support dx as a real number",
 )  # fmt: skip
 """What PyTorch says of a dtype that a function lacks there, and of a source that is written."""
-WRAPPED = ("trapezoid", "trapz", "searchsorted", "bucketize")
-"""Where PyTorch's sums and numbers wrap in a narrow dtype, and the frontend's do not."""
+WRAPPED = ("trapezoid", "trapz", "searchsorted", "bucketize", "polygamma", "lp_pool")
+"""Where PyTorch's sums and numbers wrap in a narrow dtype, and the frontend's do not; and what is
+infinite at integers, where PyTorch's has some great number."""
 ULPS = {"float16": 2.0**-9, "bfloat16": 2.0**-6, "float32": 2e-5, "float64": 1e-11}
 """Of a result's greatest element, how far off an element may be."""
 

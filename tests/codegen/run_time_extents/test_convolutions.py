@@ -17,7 +17,7 @@ from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.ir.builder import Var
 from graphc.ir.dims import Extent, dim
-from graphc.ops import contract
+from graphc.ops import contract, paired_convolution
 from graphc.ops.movement import transpose
 from tests.codegen.run_time_extents.kernels import Array, N, Operand, Program, along, compare
 
@@ -88,6 +88,18 @@ def test_sums_over_images(name: str) -> None:
     x, w, options, sizes, strategy = SUMS[name]
     program, operands = convolution("by w", x, w, **options, images=dim("n", 0, 5))
     compare(program, operands, along(*sizes), strategy=strategy)
+
+
+def test_pairs_of_any_number_of_channels() -> None:
+    """A group of k's first axis is of pairs: its copy has two channels of each."""
+    channels = 2 * dim("n", 1)
+    geometry: dict[str, Any] = dict.fromkeys(("stride", "padding", "dilation"), (1, 1))
+
+    def program(x: Var, w: Var) -> Var:
+        return paired_convolution.paired_conv(x, w, groups=1, **geometry)
+
+    operands = [(2, channels, 5, 6), (6, channels, 3, 3)]
+    compare(program, operands, along(1, 2, 3, 17), strategy=SplitKPlan)
 
 
 @pytest.mark.sampled(3)

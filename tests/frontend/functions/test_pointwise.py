@@ -119,3 +119,14 @@ def test_addcdiv_refuses_integers() -> None:
     assert torch.addcdiv(x, x, x, value=2).item() == 6
     with pytest.raises(RuntimeError, match="Integer division with addcdiv"):
         torch.addcdiv(x, x.long(), x.long())
+
+
+def test_a_difference_takes_the_alpha_whose_opposite_fits() -> None:
+    """As PyTorch, which adds -alpha times the other."""
+    x, y = torch.tensor([5, -7], dtype=torch.int8), torch.tensor([3, 2], dtype=torch.int8)
+    expected = (np.array([5, -7]) - 128 * np.array([3, 2])).astype(np.int8)
+    assert torch.sub(x, y, alpha=128).tolist() == expected.tolist()
+    assert x.clone().sub_(y, alpha=128).tolist() == expected.tolist()
+    for call in (lambda: torch.sub(x, y, alpha=-128), lambda: torch.add(x, y, alpha=128)):
+        with pytest.raises(RuntimeError, match="to type int8 without overflow"):
+            call()

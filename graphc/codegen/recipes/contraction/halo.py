@@ -65,11 +65,12 @@ class HaloPlan:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Indices of k's first axis that are added together: the variable of their number, and how many
-    there are, of the last group fewer than of others."""
+    """Indices of k's first axis that are added together: the variable of their number, how many
+    they are, of the last group fewer than of others, and of others `size`."""
 
     number: Variable
     members: Number
+    size: int
 
 
 def group_end(emit: Emitter, first: Number, size: int) -> Number:
@@ -85,7 +86,7 @@ def group_members(emit: Emitter, groups: Variable, number: LoopValue, size: int)
     if isinstance(emit.view.k[0], int):
         return None
     first = emit.numbers.mul(number, size)
-    return Group(groups, emit.numbers.sub(group_end(emit, first, size), first))
+    return Group(groups, emit.numbers.sub(group_end(emit, first, size), first), size)
 
 
 class HaloBuffer:
@@ -153,8 +154,20 @@ class HaloBuffer:
         self.copier.loop(
             end - begin, "s",
             lambda i: self._loops(axes[1:], {**at, axes[0].axis: i + begin}, body, group),
-            group.members if group is not None and _is_along(axes[0], group) else None,
+            self._present(axes[0], group),
         )  # fmt: skip
+
+    def _present(self, axis: HaloAxis, group: Group | None) -> Number | None:
+        """How many coordinates along an axis the members of a group have; None: all."""
+        if group is None or not _is_along(axis, group):
+            return None
+        each = axis.base.coefficient(group.number)
+        assert isinstance(each, int)
+        step = each // group.size  # of pairs 2
+        if step == 1 and axis.extent == group.size:
+            return group.members
+        numbers = self.copier.builder.numbers
+        return numbers.add(numbers.mul(group.members, step), axis.extent - group.size * step)
 
     def _rows(
         self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, columns: int
