@@ -72,10 +72,10 @@ class Bucket:
         too, or, with `reads_grads`, be read while new ones are written."""
         lying = 0
         for p in self.parameters if not reads_grads else ():
-            held = p.__dict__
+            held = p._instance_state
             if held.get("_grad") is None or other_references(held, "_grad"):
                 continue
-            inner = getattr(held["_grad"], "__dict__", {})  # nothing where it was elided
+            inner = getattr(held["_grad"], "_instance_state", {})  # nothing where it was elided
             if getattr(inner.get("_value"), "base", None) is self.flat:
                 lying += not other_references(inner, "_value")
         self._begin_in(lying)

@@ -18,19 +18,19 @@ __all__ = ["compressed_tensor", "coo_tensor", "empty", "of_strided", "rules"]
 
 def _values(data: Any, dtype: Any, requires_grad: bool) -> Tensor:
     """The values of a new tensor: they share memory and history with a tensor that is given."""
-    given = data if isinstance(data, Tensor) else creation.tensor(data, dtype=dtype)
-    given = given if dtype is None else given.to(dtype)
-    values: Tensor = given.view_as(given) if given.requires_grad else given.detach()
+    tensor = data if isinstance(data, Tensor) else creation.tensor(data, dtype=dtype)
+    tensor = tensor if dtype is None else tensor.to(dtype)
+    values: Tensor = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach()
     if requires_grad and not values.requires_grad:
         values.requires_grad_()
     return values
 
 
 def _integers(data: Any, keep: bool = False) -> Tensor:
-    given = data if isinstance(data, Tensor) else creation.tensor(data, dtype=int64)
-    if keep and given.dtype.is_integer:
-        return given.detach()
-    return given.detach().to(int64)
+    tensor = data if isinstance(data, Tensor) else creation.tensor(data, dtype=int64)
+    if keep and tensor.dtype.is_integer:
+        return tensor.detach()
+    return tensor.detach().to(int64)
 
 
 def _known() -> bool:
@@ -47,13 +47,13 @@ def coo_tensor(
     indices: Any, values: Any, size: Any, dtype: Any, requires_grad: bool, is_coalesced: Any,
 ) -> CooTensor:  # fmt: skip
     """See `torch.sparse_coo_tensor`."""
-    at, given = _integers(indices), _values(values, dtype, requires_grad)
+    at, tensor = _integers(indices), _values(values, dtype, requires_grad)
     if at.dim() == 1 and not at.numel():
         at = at.reshape(1, 0)
     if at.dim() != 2:
-        at = at.reshape(at.shape[0], 1) if at.dim() == 1 and not given.dim() else at
-    if given.dim() == 0 and at.dim() == 2 and at.shape[1] == 1:
-        given = given.reshape(1)
+        at = at.reshape(at.shape[0], 1) if at.dim() == 1 and not tensor.dim() else at
+    if tensor.dim() == 0 and at.dim() == 2 and at.shape[1] == 1:
+        tensor = tensor.reshape(1)
     if at.dim() == 1 and size is not None:
         raise RuntimeError(
             "'len(size) == sparse_dim + dense_dim' is not satisfied: indices must be "
@@ -61,9 +61,9 @@ def coo_tensor(
         )
     if at.dim() != 2:
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(at.shape)}")
-    split, rest = at.shape[0], tuple(given.shape[1:])
-    if given.dim() == 0 or at.shape[1] != given.shape[0]:
-        count = given.shape[0] if given.dim() else 1
+    split, rest = at.shape[0], tuple(tensor.shape[1:])
+    if tensor.dim() == 0 or at.shape[1] != tensor.shape[0]:
+        count = tensor.shape[0] if tensor.dim() else 1
         raise RuntimeError(
             "indices and values must have same nnz, but got nnz from indices: "
             f"{at.shape[1]}, nnz from values: {count}"
@@ -81,18 +81,18 @@ def coo_tensor(
     if tuple(size[split:]) != rest:
         expected, got = [at.shape[1], *size[split:]], [at.shape[1], *rest]
         raise RuntimeError(f"values has incorrect size, expected {expected}, got {got}")
-    made = CooTensor.made((at,), given, size, False)
+    sparse = CooTensor.of_parts((at,), tensor, size, False)
     if _known():
         array = at._array("checking indices")
         places.check_indices(array, size)
         if is_coalesced:
-            keys = places.flat(made)._array("checking indices")
+            keys = places.flat(sparse)._array("checking indices")
             if bool((np.diff(keys) <= 0).any()):
                 raise RuntimeError(
                     "cannot set is_coalesced to true if indices correspond to uncoalesced COO "
                     "tensor"
                 )
-    return made._coalesced_(bool(is_coalesced) or (is_coalesced is None and _is_single(at)))
+    return sparse._coalesced_(bool(is_coalesced) or (is_coalesced is None and _is_single(at)))
 
 
 def compressed_tensor(
@@ -101,16 +101,16 @@ def compressed_tensor(
 ) -> CompressedTensor:  # fmt: skip
     """See `torch.sparse_csr_tensor`."""
     first, second = _integers(ends, keep=True), _integers(others, keep=True)
-    given = _values(values, dtype, requires_grad)
-    if first.dim() != 1 or second.dim() != 1 or given.dim() != 1:
+    tensor = _values(values, dtype, requires_grad)
+    if first.dim() != 1 or second.dim() != 1 or tensor.dim() != 1:
         raise NotImplementedError(
             "matrices of compressed rows have indices and values of one dimension: batches and "
             "blocks are not here"
         )
-    if second.shape[0] != given.shape[0] or not first.shape[0]:
+    if second.shape[0] != tensor.shape[0] or not first.shape[0]:
         raise RuntimeError(
             "number of elements must match for plain indices and values, but got "
-            f"{second.shape[0]} and {given.shape[0]}"
+            f"{second.shape[0]} and {tensor.shape[0]}"
         )
     if size is None:
         array = second._array("the size of a sparse tensor; give one")
@@ -123,7 +123,7 @@ def compressed_tensor(
     if _known():
         at_ends, at_others = (part._array("checking indices") for part in (first, second))
         places.check_compressed(at_ends, at_others, size, by_columns)
-    return CompressedTensor.made((first, second), given, size, by_columns)
+    return CompressedTensor.of_parts((first, second), tensor, size, by_columns)
 
 
 def empty(size: Any, dtype: Any = None, requires_grad: bool = False) -> CooTensor:
@@ -133,7 +133,7 @@ def empty(size: Any, dtype: Any = None, requires_grad: bool = False) -> CooTenso
     values = creation.zeros(0, dtype=kind)
     if requires_grad:
         values.requires_grad_()
-    return CooTensor.made((indices,), values, size, True)
+    return CooTensor.of_parts((indices,), values, size, True)
 
 
 def of_strided(input: Any, layout: Any, sparse_dim: Any = None) -> SparseTensor:

@@ -58,7 +58,7 @@ def as_coo(x: SparseTensor) -> CooTensor:
         return x
     assert isinstance(x, CompressedTensor)
     indices = stacked(*rows_and_columns(x))
-    return CooTensor.made((indices,), x._values_here, x._size_here, not x._about)
+    return CooTensor.of_parts((indices,), x._values_here, x._size_here, not x._about)
 
 
 def stacked(*rows: Tensor) -> Tensor:
@@ -84,12 +84,12 @@ def coalesced(x: CooTensor) -> CooTensor:
     keys = flat(x)._array("coalesce()")
     if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
         values = x._values_here.view_as(x._values_here)
-        return CooTensor.made(x._where, values, x._size_here, True)
+        return CooTensor.of_parts(x._where, values, x._size_here, True)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     indices = creation.from_numpy(x._indices_here._array("coalesce()")[:, first])
     zeros = creation.zeros(len(first), *x._values_here.shape[1:], dtype=x.dtype)
     values = zeros.index_add(0, creation.from_numpy(inverse.reshape(-1)), x._values_here)
-    return CooTensor.made((indices,), values, x._size_here, True)
+    return CooTensor.of_parts((indices,), values, x._size_here, True)
 
 
 def compressed(x: SparseTensor, by_columns: bool) -> CompressedTensor:
@@ -113,7 +113,7 @@ def compressed(x: SparseTensor, by_columns: bool) -> CompressedTensor:
         values = values.index_select(0, creation.from_numpy(order))
     others = creation.from_numpy(minor[order])
     where = (creation.from_numpy(ends), others)
-    return CompressedTensor.made(where, values, x._size_here, by_columns)
+    return CompressedTensor.of_parts(where, values, x._size_here, by_columns)
 
 
 def of_dense(x: Tensor, sparse_dim: int) -> CooTensor:
@@ -128,14 +128,14 @@ def of_dense(x: Tensor, sparse_dim: int) -> CooTensor:
     flattened = x.reshape(count, *array.shape[sparse_dim:])
     at = creation.from_numpy(np.asarray(numbers, np.int64))
     values = flattened.index_select(0, at)
-    return CooTensor.made((creation.from_numpy(indices),), values, x.shape, True)
+    return CooTensor.of_parts((creation.from_numpy(indices),), values, x.shape, True)
 
 
 def at_places(x: CooTensor, dense: Tensor) -> Tensor:
     """The elements of a dense tensor of the same size where a sparse one has some."""
     count, rest = flat_sizes(x)
-    found: Tensor = dense.reshape(count, *rest).index_select(0, flat(x))
-    return found
+    rows: Tensor = dense.reshape(count, *rest).index_select(0, flat(x))
+    return rows
 
 
 def check_indices(indices: np.ndarray, size: Any) -> None:

@@ -120,7 +120,7 @@ def _sparse_product(left: Any, right: Any) -> SparseTensor:
     at, other_at = creation.from_numpy(mine), creation.from_numpy(its)
     values = x._values_here.index_select(0, at) * y._values_here.index_select(0, other_at)
     size = (left.shape[0], right.shape[1])
-    found = CooTensor.made((creation.from_numpy(indices),), values, size, False)
+    product = CooTensor.of_parts((creation.from_numpy(indices),), values, size, False)
     if isinstance(left, CompressedTensor):
-        return places.compressed(found, left._about)
-    return places.coalesced(found)
+        return places.compressed(product, left._about)
+    return places.coalesced(product)

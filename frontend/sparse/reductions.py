@@ -45,9 +45,9 @@ def total(input: Any, dim: Any = None, dtype: Any = None) -> Any:
     if not kept:
         return values.sum(0)
     if len(kept) == split:
-        return CooTensor.made(x._where, values, size, x._coalesced)
+        return CooTensor.of_parts(x._where, values, size, x._coalesced)
     indices = places.stacked(*[x._indices_here[axis] for axis in kept])
-    return places.coalesced(CooTensor.made((indices,), values, size, False))
+    return places.coalesced(CooTensor.of_parts((indices,), values, size, False))
 
 
 def by_sum(

@@ -92,13 +92,13 @@ def _transposed(func: Any, input: Any, dim0: int = 0, dim1: int = 1) -> Any:
         return input
     if isinstance(input, CompressedTensor):
         values = input._values_here
-        return CompressedTensor.made(input._where, values, size, not input._about)
+        return CompressedTensor.of_parts(input._where, values, size, not input._about)
     if max(first, second) >= input.sparse_dim():
         raise RuntimeError("a sparse and a dense dimension cannot be exchanged")
     order = list(range(input.sparse_dim()))
     order[first], order[second] = order[second], order[first]
     indices = places.stacked(*[input._indices_here[axis] for axis in order])
-    return CooTensor.made((indices,), input._values_here, size, False)
+    return CooTensor.of_parts((indices,), input._values_here, size, False)
 
 
 @rule("zeros_like empty_like")
@@ -108,12 +108,12 @@ def _zeros(func: Any, input: Any, *, dtype: Any = None, **_: Any) -> Any:
         extent = input._ends_here.shape[0]
         ends = creation.zeros(extent, dtype=input._ends_here.dtype)
         where = (ends, input._others_here[:0])
-        return CompressedTensor.made(
+        return CompressedTensor.of_parts(
             where, creation.zeros(0, dtype=kind), input._size_here, input._about
         )
     rest = input._size_here[input.sparse_dim() :]
     values = creation.zeros(0, *rest, dtype=kind)
-    return CooTensor.made((input._indices_here[:, :0],), values, input._size_here, True)
+    return CooTensor.of_parts((input._indices_here[:, :0],), values, input._size_here, True)
 
 
 @rule("index_select")
@@ -125,7 +125,7 @@ def _selected(func: Any, input: Any, dim: int, index: Tensor) -> Any:
         values = x._values_here.index_select(axis - x.sparse_dim() + 1, index)
         size = list(x._size_here)
         size[axis] = len(index)
-        return CooTensor.made(x._where, values, size, x._coalesced)
+        return CooTensor.of_parts(x._where, values, size, x._coalesced)
     wanted = index._array("index_select()")
     if len(wanted) and (wanted.min() < 0 or wanted.max() >= x._size_here[axis]):
         raise IndexError("index_select(): index out of range in self")
@@ -139,7 +139,7 @@ def _selected(func: Any, input: Any, dim: int, index: Tensor) -> Any:
     size = list(x._size_here)
     size[axis] = len(wanted)
     values = x._values_here.index_select(0, creation.from_numpy(at))
-    return CooTensor.made((creation.from_numpy(indices),), values, size, False)
+    return CooTensor.of_parts((creation.from_numpy(indices),), values, size, False)
 
 
 @rule("unsqueeze")
@@ -149,10 +149,10 @@ def _unsqueezed(func: Any, input: Any, dim: int) -> Any:
     size = [*x._size_here[:axis], 1, *x._size_here[axis:]]
     if axis > x.sparse_dim():
         values = x._values_here.unsqueeze(axis - x.sparse_dim() + 1)
-        return CooTensor.made(x._where, values, size, x._coalesced)
+        return CooTensor.of_parts(x._where, values, size, x._coalesced)
     rows = [x._indices_here[each] for each in range(x.sparse_dim())]
     rows.insert(axis, creation.zeros_like(x._indices_here[0]))
-    return CooTensor.made((places.stacked(*rows),), x._values_here, size, x._coalesced)
+    return CooTensor.of_parts((places.stacked(*rows),), x._values_here, size, x._coalesced)
 
 
 @rule("permute")
@@ -166,7 +166,7 @@ def _permuted(func: Any, input: Any, *dims: Any) -> Any:
     indices = places.stacked(*[x._indices_here[axis] for axis in axes[:split]])
     values = x._values_here.permute(0, *[axis - split + 1 for axis in axes[split:]])
     size = [x._size_here[axis] for axis in axes]
-    return CooTensor.made((indices,), values, size, False)
+    return CooTensor.of_parts((indices,), values, size, False)
 
 
 @rule("getitem __getitem__")
@@ -209,8 +209,8 @@ def _stacked(func: Any, tensors: Any, dim: int = 0) -> Any:
 
 @rule("any")
 def _any(func: Any, input: Any) -> Tensor:
-    found: Tensor = func(input._values_here)
-    return found
+    values: Tensor = func(input._values_here)
+    return values
 
 
 @rule("ones_like")
@@ -232,7 +232,7 @@ def _new_zeros(func: Any, input: Any, *size: Any, dtype: Any = None, **_: Any) -
     shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     where = (creation.zeros(len(shape), 0, dtype=int64),)
     values = creation.zeros(0, dtype=input.dtype if dtype is None else dtype)
-    return CooTensor.made(where, values, shape, True)
+    return CooTensor.of_parts(where, values, shape, True)
 
 
 @rule("is_pinned is_shared is_inference is_conj is_neg")
@@ -275,7 +275,7 @@ def _joined(func: Any, tensors: Any, dim: int = 0) -> Any:
         start = start + x._size_here[axis]
     size = [*first._size_here[:axis], start, *first._size_here[axis + 1 :]]
     where = func(indices, 1)
-    return CooTensor.made((where,), func([x._values_here for x in tensors], 0), size, False)
+    return CooTensor.of_parts((where,), func([x._values_here for x in tensors], 0), size, False)
 
 
 # -- two tensors -----------------------------------------------------------------------------------
@@ -302,8 +302,8 @@ def _product(func: Any, input: Any, other: Any) -> Any:
     _, mine, its = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
     at, other_at = creation.from_numpy(mine), creation.from_numpy(its)
     values = left._values_here.index_select(0, at) * right._values_here.index_select(0, other_at)
-    found = CooTensor.made((left._indices_here[:, at],), values, x._size_here, True)
-    return _like(x, found)
+    result = CooTensor.of_parts((left._indices_here[:, at],), values, x._size_here, True)
+    return _like(x, result)
 
 
 def _times_dense(x: Any, dense: Tensor) -> Any:
@@ -323,9 +323,9 @@ def _same_places(x: Any, y: Any) -> bool:
     )
 
 
-def _like(x: SparseTensor, found: CooTensor) -> SparseTensor:
+def _like(x: SparseTensor, result: CooTensor) -> SparseTensor:
     """A result in the layout of an operand."""
-    return places.compressed(found, x._about) if isinstance(x, CompressedTensor) else found
+    return places.compressed(result, x._about) if isinstance(x, CompressedTensor) else result
 
 
 def _check_sizes(name: str, x: Any, y: Any) -> None:
@@ -371,10 +371,10 @@ def _sum(func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
         )
     both = _pieces(left._indices_here, right._indices_here, 1)
     values = _pieces(left._values_here, scaled, 0)
-    found = CooTensor.made((both,), values, input._size_here, False)
+    result = CooTensor.of_parts((both,), values, input._size_here, False)
     if isinstance(input, CompressedTensor):
-        return places.compressed(found, input._about)
-    return places.coalesced(found) if left._coalesced and right._coalesced else found
+        return places.compressed(result, input._about)
+    return places.coalesced(result) if left._coalesced and right._coalesced else result
 
 
 def _pieces(left: Tensor, right: Tensor, dim: int) -> Tensor:
@@ -487,7 +487,7 @@ RULES["norm"] = reductions.norm
 
 def unpickled(cls: Any, parts: tuple[Tensor, ...], size: Any, about: Any) -> Any:
     """A sparse tensor of its parts again."""
-    return cls.made(parts[:-1], parts[-1], size, about)
+    return cls.of_parts(parts[:-1], parts[-1], size, about)
 
 
 OWN.update({

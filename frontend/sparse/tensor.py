@@ -39,10 +39,10 @@ class SparseTensor(Tensor):
     """The names of the tensors it is made of, the values last."""
 
     def __init__(self, *_: Any):
-        """Made by `made`: nothing is left to be done."""
+        """Made by `of_parts`: nothing is left to be done."""
 
     @classmethod
-    def made(cls, where: tuple[Tensor, ...], values: Tensor, size: Any, *about: Any) -> Self:
+    def of_parts(cls, where: tuple[Tensor, ...], values: Tensor, size: Any, *about: Any) -> Self:
         """One over these tensors, which are not looked at."""
         self = cls.__new__(cls)
         for name, part in zip(cls.parts, (*where, values)):
@@ -65,7 +65,7 @@ class SparseTensor(Tensor):
 
     def _with(self, values: Tensor) -> Self:
         """The same places with other values."""
-        return type(self).made(self._where, values, self._size_here, self._about)
+        return type(self).of_parts(self._where, values, self._size_here, self._about)
 
     def __tensor_flatten__(self) -> tuple[list[str], Any]:
         return list(self.parts), (tuple(self._size_here), self._about)
@@ -74,7 +74,7 @@ class SparseTensor(Tensor):
     def __tensor_unflatten__(cls, parts: Any, context: Any, size: Any, stride: Any) -> Self:
         shape, about = context
         *where, values = (parts[name] for name in cls.parts)
-        return cls.made(tuple(where), values, shape, about)
+        return cls.of_parts(tuple(where), values, shape, about)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -264,7 +264,7 @@ class SparseTensor(Tensor):
 
     def clone(self, *, memory_format: Any = None) -> Self:
         where = tuple(part.clone() for part in self._where)
-        return type(self).made(where, self._values_here.clone(), self._size_here, self._about)
+        return type(self).of_parts(where, self._values_here.clone(), self._size_here, self._about)
 
     # -- copies -------------------------------------------------------------------------------
 
@@ -275,7 +275,9 @@ class SparseTensor(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             parts = [getattr(self, name).__deepcopy__(memo) for name in self.parts]
-            memo[id(self)] = self.made(tuple(parts[:-1]), parts[-1], self._size_here, self._about)
+            memo[id(self)] = self.of_parts(
+                tuple(parts[:-1]), parts[-1], self._size_here, self._about
+            )
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -313,8 +315,8 @@ class CooTensor(SparseTensor):
     def coalesce(self) -> CooTensor:
         """The same with the values of each place added up, places in row-major order. Itself where
         it is so already. Raises TraceError in a trace: how many there are depends on data."""
-        found: CooTensor = self if self._coalesced else OWN["coalesced"](self)
-        return found
+        unique: CooTensor = self if self._coalesced else OWN["coalesced"](self)
+        return unique
 
     def indices(self) -> Tensor:
         self._need_coalesced("indices")
@@ -367,8 +369,8 @@ class CompressedTensor(SparseTensor):
             known = version, OWN["expanded"](self._ends_here, self._others_here)
         if STATE.mode is None:
             self._rows_known = known
-        found: Tensor = known[1]
-        return found
+        kept: Tensor = known[1]
+        return kept
 
     def crow_indices(self) -> Tensor:
         return self._of_layout(sparse_csr, "crow_indices", "row", self._ends_here)
@@ -397,8 +399,8 @@ LAYOUT_NAMES = {sparse_coo: "Sparse", sparse_csr: "SparseCsr", sparse_csc: "Spar
 
 def not_here(name: str, args: Iterable[Any]) -> NotImplementedError:
     """What a function without a rule raises."""
-    found = [x for x in args if isinstance(x, SparseTensor)]
-    layout = LAYOUT_NAMES[found[0].layout] if found else "Sparse"
+    sparse = [x for x in args if isinstance(x, SparseTensor)]
+    layout = LAYOUT_NAMES[sparse[0].layout] if sparse else "Sparse"
     return NotImplementedError(
         f"{name}() of tensors of layout {layout} is not here: to_dense() gives strided ones"
     )

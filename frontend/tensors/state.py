@@ -35,6 +35,7 @@ Of the process, since PyTorch has it so:
 - `onnx.exporting.declarations._RULES`: and how ops are written as such
 - `hub._own_dir`: `hub.set_dir`
 - `serialization.allowed._ALLOWED`: `add_safe_globals`
+- `sparse.tensor.RULES`: what functions do with sparse tensors, filled as its file is imported
 - `library.operators.OPERATORS`: what `torch.library` defined
 - `ops._NAMESPACES`: and where it is looked up
 - `utils._pytree.SUPPORTED_NODES`: `register_pytree_node`

@@ -81,19 +81,21 @@ def dequantized(node_of: Callable[[Value], Node], matrix: Value) -> Dequantized 
 
 def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int, Dequantized]:
     """The matrix products whose second operand is dequantized, and read by such products alone."""
-    found = {}
+    matrices = {}
     for identity, node in enumerate(graph.nodes):
         if node.op == "matmul":
-            made = dequantized(lambda value: graph.nodes[value.node], node.operands[1])
-            if made is not None:
-                found[identity] = made
-    inside = {identity for made in found.values() for identity in made.nodes} | found.keys()
+            factor = dequantized(lambda value: graph.nodes[value.node], node.operands[1])
+            if factor is not None:
+                matrices[identity] = factor
+    inside = {
+        identity for factor in matrices.values() for identity in factor.nodes
+    } | matrices.keys()
     outputs = {value.node for value in graph.outputs}
     return {
-        identity: made for identity, made in found.items()
+        identity: factor for identity, factor in matrices.items()
         if all(
             node not in outputs and inside.issuperset(users[Value(node)])
-            for node in made.varying(graph)
+            for node in factor.varying(graph)
         )
     }  # fmt: skip
 
@@ -126,15 +128,15 @@ def _type(node_of: Callable[[Value], Node], value: Value) -> TensorType:
 
 
 def repacked_sources(
-    draft: Draft, made: Dequantized, matrix: Value, tile: tuple[int, int], repacked: Repacked
+    draft: Draft, factor: Dequantized, matrix: Value, tile: tuple[int, int], repacked: Repacked
 ) -> Value:
     """The same matrix [depth, columns], made of what it is made of in tiles of its columns. As it
     was where columns of it are not those of its sources."""
     places: dict[Value, int | None] = {}
-    if not _find_columns(draft, made, matrix, 1, places):
+    if not _find_columns(draft, factor, matrix, 1, places):
         return matrix
     moved: dict[Value, Value] = {}
-    for source in made.sources:
+    for source in factor.sources:
         shape, axis = draft.shape(source), places[source]
         if axis is not None:
             if axis == 0:
@@ -142,7 +144,7 @@ def repacked_sources(
             else:
                 as_matrix, along = (math.prod(shape[:-1]), shape[-1]), COLUMNS
             moved[source] = repacked(draft, source, as_matrix, along, tile)
-    for identity in sorted(made.nodes):
+    for identity in sorted(factor.nodes):
         node = draft.nodes[identity]
         operands = tuple(moved.get(value, value) for value in node.operands)
         if operands != node.operands:
@@ -155,7 +157,11 @@ MIXED = -1
 
 
 def _find_columns(
-    draft: Draft, made: Dequantized, value: Value, axis: int | None, places: dict[Value, int | None]
+    draft: Draft,
+    factor: Dequantized,
+    value: Value,
+    axis: int | None,
+    places: dict[Value, int | None],
 ) -> bool:
     """Note for a value and all behind it along which axis the columns of the matrix run, None where
     all have the same; False where that is no one axis, or not the first or last of a source."""
@@ -163,13 +169,13 @@ def _find_columns(
         return places[value] == axis
     places[value] = axis
     node, shape = draft.node(value), draft.shape(value)
-    if value in made.sources:
+    if value in factor.sources:
         return axis in (None, 0, len(shape) - 1)
     for operand in node.operands:
         own = axis
         if axis is not None and node.op in INDEX_MAPS:
             own = _behind_map(node, draft.shape(operand), axis)
-        if own == MIXED or not _find_columns(draft, made, operand, own, places):
+        if own == MIXED or not _find_columns(draft, factor, operand, own, places):
             return False
     return True
 

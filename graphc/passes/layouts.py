@@ -104,9 +104,10 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
             tile = None if in_order else preferred(node, types, position)
             if tile is None:
                 continue
-            made = dequantized(draft.node, stored) if (node.op, position) == ("matmul", 1) else None
-            if made is not None:
-                packed_operands[position] = repacked_sources(draft, made, stored, tile, _repacked)
+            is_matrix = (node.op, position) == ("matmul", 1)
+            weight = dequantized(draft.node, stored) if is_matrix else None
+            if weight is not None:
+                packed_operands[position] = repacked_sources(draft, weight, stored, tile, _repacked)
                 continue
             shape = types[position].shape
             by_several = _BY_SEVERAL.get(node.op)

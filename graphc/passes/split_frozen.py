@@ -81,8 +81,8 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
 
     users = graph.users()
     widened = _cast_where_read(graph, known, users)
-    for made in in_products(graph, users).values():
-        widened |= made.nodes
+    for matrix in in_products(graph, users).values():
+        widened |= matrix.nodes
 
     def is_left(value: Value) -> bool:
         left = value.node in widened or graph.nodes[value.node].op in _LEFT

@@ -108,13 +108,13 @@ class DirectCall:
                 len(type.shape), ctypes.addressof(dimensions), id(descriptor)
             )
             alive += [dimensions, descriptor]
-        made = (ctypes.c_void_p * len(results))()
+        made_arrays = (ctypes.c_void_p * len(results))()
         frame = DirectFrame(
             memory.call_address, len(types), ctypes.addressof(slots), len(results),
-            ctypes.addressof(result_slots), ctypes.addressof(made), 0, 0,
+            ctypes.addressof(result_slots), ctypes.addressof(made_arrays), 0, 0,
         )  # fmt: skip
         last = self._frames[-1][0] if self._frames else None
-        self._frames.append((frame, slots, result_slots, made, alive))
+        self._frames.append((frame, slots, result_slots, made_arrays, alive))
         if last is None:
             self._first[0] = ctypes.addressof(frame)
         else:

@@ -102,7 +102,7 @@ def _kept(graph: Graph, enabled: bool) -> dict[int, str]:
         return dict.fromkeys(compute, NO_FUSION)
     users = graph.users()
     dequantized = in_products(graph, users)
-    unpacked = {node for made in dequantized.values() for node in made.nodes}
+    unpacked = {node for matrix in dequantized.values() for node in matrix.nodes}
     kept = dict.fromkeys((i for i in compute if kinds[i] in ANCHORS + REDUCTIONS), BUILT_AROUND)
     _keep(kept, (v.node for v in graph.outputs if kinds[v.node] not in (INPUT, CONSTANT)), OUTPUT)
     for identity in compute:

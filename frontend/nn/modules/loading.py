@@ -163,7 +163,11 @@ class _OldState:
         held = [*self.state.values(), *module._parameters.values(), *module._buffers.values()]
         self.containers = [(x, copy.copy(x)) for x in held if isinstance(x, dict | list | set)]
         self.tensors = [
-            (x, dict(vars(x)), np.array(x._value) if isinstance(x._value, np.ndarray) else None)
+            (
+                x,
+                dict(x._instance_state),
+                np.array(x._value) if isinstance(x._value, np.ndarray) else None,
+            )
             for x in held
             if isinstance(x, Tensor)
         ]
@@ -174,8 +178,8 @@ class _OldState:
         for container, content in self.containers:
             _refill(container, content)
         for tensor, state, array in self.tensors:
-            vars(tensor).clear()
-            vars(tensor).update(state)
+            tensor._instance_state.clear()
+            tensor._instance_state.update(state)
             if array is not None and tensor._value.flags.writeable:
                 np.copyto(tensor._value, array)
                 count_write(tensor._counter)

@@ -173,17 +173,17 @@ class ContractionView:
         is guarded or reduced."""
         operand = self.node.operands[case.operand]
         if self.is_input(operand):
-            found = [(operand, as_index(case.index), False)]
+            sources = [(operand, as_index(case.index), False)]
         else:
-            found = [
+            sources = [
                 (read.value, read.index, read.guarded or read.reduced)
                 for read in reads(self.body, operand, as_index(case.index), self.is_input)
             ]
-        if any(unknown for *_, unknown in found):
+        if any(unknown for *_, unknown in sources):
             return []
         return [
             (value.node, flatten(index, self.body.type_of(value).shape))
-            for value, index, _ in found
+            for value, index, _ in sources
         ]
 
     def is_stored(self, case: Case) -> bool:
