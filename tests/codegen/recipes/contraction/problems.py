@@ -37,6 +37,21 @@ def product(m: Extent, n: Extent, k: Extent, *, columns_first: bool = False) -> 
     return g.finish(contract.matmul(x, transpose(y, permutation=(1, 0)) if columns_first else y))
 
 
+def swapped(x: Any) -> Any:
+    return transpose(x, permutation=(1, 0))
+
+
+def narrow_product(
+    op: Any, dtypes: tuple[str, str], shape: tuple[int, int, int], turned: tuple[bool, bool]
+) -> Graph:
+    """A product of matrices of these dtypes, (m, k, n), that lie turned or as they are."""
+    m, k, n = shape
+    g = graphc.GraphBuilder("product")
+    x = g.input("x", f"{dtypes[0]}[{k},{m}]" if turned[0] else f"{dtypes[0]}[{m},{k}]")
+    y = g.input("y", f"{dtypes[1]}[{n},{k}]" if turned[1] else f"{dtypes[1]}[{k},{n}]")
+    return g.finish(op(swapped(x) if turned[0] else x, swapped(y) if turned[1] else y))
+
+
 def convolution(
     which: str, x: Shape, w: Shape, stride: int = 1, groups: int = 1, channels_last: bool = False
 ) -> Graph:

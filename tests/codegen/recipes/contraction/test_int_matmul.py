@@ -22,6 +22,7 @@ from graphc.passes.layouts import described, packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen
 from graphc.schedule.plan import KernelSpec
+from tests.codegen.recipes.contraction.problems import narrow_product
 from tests.codegen.run_time_extents.kernels import along, compare
 
 Array = np.ndarray[Any, Any]
@@ -30,20 +31,11 @@ TARGETS = [named(name) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarc
 SHAPES = [(3, 5, 7), (1, 64, 64), (1, 301, 50), (17, 33, 50), (5, 600, 3), (2, 1, 2), (30, 258, 70)]
 
 
-def swapped(x: Any) -> Any:
-    return ops.transpose(x, permutation=(1, 0))
-
-
 @functools.cache
 def body(
     dtype: str, shape: tuple[int, int, int], x_turned: bool = False, y_turned: bool = False
 ) -> graphc.Graph:
-    m, k, n = shape
-    b = graphc.GraphBuilder("product")
-    x = b.input("x", f"{dtype}[{k},{m}]" if x_turned else f"{dtype}[{m},{k}]")
-    y = b.input("y", f"i8[{n},{k}]" if y_turned else f"i8[{k},{n}]")
-    left, right = swapped(x) if x_turned else x, swapped(y) if y_turned else y
-    return b.finish(ops.int_matmul(left, right))
+    return narrow_product(ops.int_matmul, (dtype, "i8"), shape, (x_turned, y_turned))
 
 
 def drawn(graph: graphc.Graph, extreme: bool = False) -> list[Array]:

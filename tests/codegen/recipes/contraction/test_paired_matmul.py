@@ -24,6 +24,7 @@ from graphc.passes.layouts import packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen
 from graphc.schedule.plan import KernelSpec
+from tests.codegen.recipes.contraction.problems import narrow_product, swapped
 from tests.codegen.run_time_extents.kernels import along, compare
 
 Array = np.ndarray[Any, Any]
@@ -39,20 +40,11 @@ SCALES = {
 }  # fmt: skip
 
 
-def swapped(x: Any) -> Any:
-    return ops.transpose(x, permutation=(1, 0))
-
-
 @functools.cache
 def body(
     dtype: str, shape: tuple[int, int, int], x_turned: bool = False, y_turned: bool = False
 ) -> graphc.Graph:
-    m, k, n = shape
-    b = graphc.GraphBuilder("product")
-    x = b.input("x", f"{dtype}[{k},{m}]" if x_turned else f"{dtype}[{m},{k}]")
-    y = b.input("y", f"{dtype}[{n},{k}]" if y_turned else f"{dtype}[{k},{n}]")
-    left, right = swapped(x) if x_turned else x, swapped(y) if y_turned else y
-    return b.finish(ops.paired_matmul(left, right))
+    return narrow_product(ops.paired_matmul, (dtype, dtype), shape, (x_turned, y_turned))
 
 
 def defined(x: Array, y: Array) -> Array:
