@@ -113,6 +113,8 @@ def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] |
         return None
     if isinstance(op, Contract) and op.widens:  # f16, bf16 and bytes as they are
         return None
+    if isinstance(op, Composite) and op.takes_stored:
+        return None
     if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
         return None
     if not any(type.dtype.is_storage for type in types):

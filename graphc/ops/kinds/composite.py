@@ -23,14 +23,15 @@ class Composite(Op):
     gradient is that of the definition. `recipe` names the kernel recipe that computes it whole,
     where `pays(types)`; of operands without elements it never does. `epilogue`: the recipe takes
     elementwise work behind the result into its kernel; `stores_anywhere`: it stores results
-    where transposes, reshapes and joins put them."""
+    where transposes, reshapes and joins put them. `takes_stored`: its definition takes operands of
+    storage types as they are; eager mode widens those of other ops first."""
 
     kind = "composite"
 
     def __init__(
         self, name: str, define: Callable[..., Any], *, recipe: str | None = None,
         pays: Callable[[Types], bool] = lambda types: True, epilogue: bool = False,
-        stores_anywhere: bool = False, **rest: Any,
+        stores_anywhere: bool = False, takes_stored: bool = False, **rest: Any,
     ):  # fmt: skip
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
@@ -39,6 +40,7 @@ class Composite(Op):
         self.recipe = recipe
         self.epilogue = epilogue
         self.stores_anywhere = stores_anywhere
+        self.takes_stored = takes_stored
         self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)

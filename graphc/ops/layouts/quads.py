@@ -95,7 +95,7 @@ def _bytes(x: Any) -> Any:
 # A matrix of i8 [depth, columns] as [tiles, quads of depth + 1, vectors, 4 * lanes]; a depth that
 # is no multiple of four ends in zeros.
 pack_quads: Composite = Composite(
-    "pack_quads", _pack_quads, differentiable=False,
+    "pack_quads", _pack_quads, differentiable=False, takes_stored=True,
     samples=lambda m: [
         m(m.bytes(8, 16), vectors=2, lanes=4), m(m.bytes(1, 1)),
         m(m.bytes(7, 70), vectors=3, lanes=8),

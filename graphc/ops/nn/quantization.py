@@ -174,8 +174,8 @@ NIBBLE = 4
 
 
 def _check_bytes(op: str, x: Any) -> None:
-    if x.dtype not in (DType.u8, DType.i32) or not x.shape:
-        raise DTypeError(f"{op} takes bytes (u8, or i32) with an axis, got {x.tensor_type}")
+    if x.dtype is not DType.u8 or not x.shape:
+        raise DTypeError(f"{op} takes bytes (u8) with an axis, got {x.tensor_type}")
 
 
 def _pack_nibbles(x: Any) -> Any:
@@ -217,7 +217,7 @@ def _unpack_nibbles(x: Any) -> Any:
 
 # Bytes [.., n], of each the low 4 bits, as bytes [.., n / 2].
 pack_nibbles = Composite(
-    "pack_nibbles", _pack_nibbles, differentiable=False,
+    "pack_nibbles", _pack_nibbles, differentiable=False, takes_stored=True,
     samples=lambda m: [
         m(m.integers(256, *shape).astype(np.uint8)) for shape in ((6,), (3, 8), (0, 4))
     ],
@@ -225,7 +225,7 @@ pack_nibbles = Composite(
 
 # The other way: bytes [.., n] as 0 … 15 in bytes [.., 2 n].
 unpack_nibbles = Composite(
-    "unpack_nibbles", _unpack_nibbles, differentiable=False,
+    "unpack_nibbles", _unpack_nibbles, differentiable=False, takes_stored=True,
     samples=lambda m: [
         m(m.integers(256, *shape).astype(np.uint8)) for shape in ((3,), (3, 5), (0, 4))
     ],
