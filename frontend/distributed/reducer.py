@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from frontend.distributed.exchange import Members, Round, all_reduce
-from frontend.distributed.traced import TracedReduction
 from frontend.distributed.world import Work, WorkFuture, current
 from frontend.tensors.memory_tracking import count_write
 from frontend.tensors.state import tracing
@@ -163,15 +162,17 @@ def buckets_of(parameters: Sequence[Any], capacity: int) -> list[Bucket]:
 
 class Reducer:
     """The buckets of a model, and what becomes of a gradient that is there. `divisor` is by how
-    much sums are divided; `finished` is called when gradients were averaged."""
+    much sums are divided; `finished` is called when gradients were averaged, `ready_in_trace` in
+    place of `ready` in a trace."""
 
     def __init__(
         self, parameters: Sequence[tuple[str, Any]], members: Members, timeout: float,
-        capacity: int, finished: Callable[[], None],
+        capacity: int, finished: Callable[[], None], ready_in_trace: Callable[[Any], None],
     ):  # fmt: skip
         self.names = {id(p): name for name, p in parameters}
         self.parameters = [p for _, p in parameters]
         self.members, self.timeout, self.finished = members, timeout, finished
+        self.ready_in_trace = ready_in_trace
         self.buckets = buckets_of(self.parameters, capacity)
         self.places = {
             id(p): (bucket, i)
@@ -211,7 +212,7 @@ class Reducer:
     def ready(self, parameter: Any) -> None:
         """The gradient of a parameter is there: the hook that backward calls."""
         if tracing():
-            TracedReduction.of(self).ready(parameter)
+            self.ready_in_trace(parameter)
             return
         if not self.syncs() or (self.members.size == 1 and self.comm_hook is None):
             return

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frontend.distributed.exchange import Round, broadcast
+from frontend.distributed.reducer import Bucket, Reducer
 from frontend.distributed.world import current
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.outside.check import Same
@@ -26,7 +27,6 @@ from frontend.tracing.session import Session, trace_under_way
 
 if TYPE_CHECKING:
     from frontend.distributed.groups import ProcessGroup
-    from frontend.distributed.reducer import Bucket, Reducer
 
 
 def trace() -> Session:

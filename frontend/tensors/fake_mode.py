@@ -20,12 +20,11 @@ import numpy as np
 from frontend.tensors.dtypes import META
 from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.mode import Mode
 from frontend.tensors.no_value import NO_DATA, escaped
 from frontend.tensors.sizes import outermost_first
 from frontend.tensors.state import STATE, swap_devices, swap_mode
 from frontend.tensors.tensor import Tensor, make, without_data
-from frontend.tensors.views import View
+from frontend.tensors.views import TensorMode, View
 from graphc.ir.nodes import Location
 from graphc.ir.types import DType, TensorType
 
@@ -39,12 +38,13 @@ class FakeMode:
     open_sizes = False
 
     def __init__(self) -> None:
-        self._around: list[tuple[Mode | None, tuple[Any, ...]]] = []
+        self._around: list[tuple[TensorMode | None, tuple[Any, ...]]] = []
 
     def __enter__(self) -> FakeMode:
         self._around.append((STATE.mode, STATE.devices))
         swap_devices((*STATE.devices, META))
-        swap_mode(self)
+        mode: TensorMode = self
+        swap_mode(mode)
         return self
 
     def __exit__(self, *error: Any) -> None:

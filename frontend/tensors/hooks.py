@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from frontend.tensors.state import STATE
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 
@@ -21,11 +20,6 @@ def refuse_hook() -> None:
         "remove it before the function returns",
         location=user_location(),
     )
-
-
-def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
-    """`hook(*args)`, a hook that runs around forward."""
-    return hook(*args) if STATE.mode is None else STATE.mode.run_hook(hook, args)
 
 
 class RemovableHandle:

@@ -12,34 +12,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
     from frontend.tensors.hooks import RemovableHandle
-    from frontend.tensors.tensor import Tensor
-    from frontend.tensors.views import View
     from graphc.ir.nodes import Location
     from graphc.ir.types import DType, TensorType
 
+TensorT = TypeVar("TensorT")
+"""What tensors are: a `Tensor`, which asks the mode, and so is built on this."""
+ViewT = TypeVar("ViewT", contravariant=True)
+"""How one of them shows another: a `View`."""
 
-class Sweep(Protocol):
+
+class Sweep(Protocol[TensorT]):
     """A run of `backward()` in a mode."""
 
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
+    def reach(
+        self, ends: Iterable[TensorT], targets: Iterable[TensorT], create_graph: bool
+    ) -> None:
         """It comes to these ends of the tape, for the gradients of `targets`. Raises TraceError for
         what it would have to find behind those from outside."""
 
     def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
         """Ops inside are gradients of what stems from there."""
 
-    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
+    def pass_on(self, gradients: list[tuple[TensorT, TensorT]], retain_graph: bool) -> None:
         """Gradients of tensors with a `history` go on into that, after each call."""
 
 
-class Mode(Protocol):
-    """What ops go to instead of computing. See the module."""
+class Mode(Protocol[TensorT, ViewT]):
+    """What ops go to instead of computing. See the module. A Protocol of any tensors and views:
+    these ask the mode, so it is they that are built on it."""
 
     prepared: dict[Any, Any] | None
     """What is known of ops in this mode (see `eager.prepared`); None: what eager mode knows."""
@@ -59,20 +65,20 @@ class Mode(Protocol):
     # -- ops and values ----------------------------------------------------------------------
 
     def emit(
-        self, op: Any, operands: tuple[Tensor, ...], attributes: dict[str, Any],
+        self, op: Any, operands: tuple[TensorT, ...], attributes: dict[str, Any],
         types: tuple[TensorType, ...], view: bool = False,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+    ) -> tuple[TensorT, ...]:  # fmt: skip
         """The results of `op`, of these types; the attributes are canonical. `view`: eager mode
         would show the first operand's memory."""
 
-    def constant(self, value: Any, type: TensorType) -> Tensor:
+    def constant(self, value: Any, type: TensorType) -> TensorT:
         """An array of this type, or a number repeated to its shape."""
 
-    def value(self, tensor: Tensor) -> Any:
+    def value(self, tensor: TensorT) -> Any:
         """The `_value` that a tensor has now: for another tensor that does not follow changes."""
 
     def known(
-        self, tensor: Tensor, what: str = "a trace", guarded: bool = False
+        self, tensor: TensorT, what: str = "a trace", guarded: bool = False
     ) -> np.ndarray | None:
         """The value of a tensor that depends on nothing from outside; None for any other. With
         `guarded` it may depend on captured tensors of bools and integers, of at most 64 KiB each,
@@ -84,24 +90,24 @@ class Mode(Protocol):
     def capture(self, tensor: Any) -> bool:
         """Whether a tensor is from outside; one that is has a state of its own from here on."""
 
-    def view(self, result: Tensor, parent: Tensor) -> bool:
+    def view(self, result: TensorT, parent: TensorT) -> bool:
         """Whether eager mode gives `result`, `parent` in another shape, as a view, without a copy:
         then it is one from here on."""
 
-    def show(self, result: Tensor, view: View) -> None:
+    def show(self, result: TensorT, view: ViewT) -> None:
         """Make `result` a view, followed by the tape where it would be now."""
 
-    def detach(self, result: Tensor, parent: Tensor) -> None:
+    def detach(self, result: TensorT, parent: TensorT) -> None:
         """Make `result` show `parent` without its gradient."""
 
-    def assign(self, target: Tensor, new: Tensor) -> None:
+    def assign(self, target: TensorT, new: TensorT) -> None:
         """The value of `new` in place of that of `target`, and of what `target` is a view of."""
 
-    def memory_order(self, tensor: Tensor) -> list[int] | None:
+    def memory_order(self, tensor: TensorT) -> list[int] | None:
         """Its axes from the outermost in the memory of eager mode; None where the elements follow
         each other there."""
 
-    def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
+    def memory(self, tensor: TensorT, whole: bool) -> tuple[TensorT, int]:
         """A tensor that is no view and where it begins in its memory, in elements. With `whole` the
         tensor is all of that memory, in a row, where there is more than the tensor's own; raises
         TraceError where gradients would come to it."""
@@ -121,12 +127,12 @@ class Mode(Protocol):
         """The edge of the tape that a tensor from outside has there; None for a leaf, and what is
         made inside. Where it is `needed` and there is one, raises TraceError."""
 
-    def backward(self, accumulates: bool) -> AbstractContextManager[Sweep]:
+    def backward(self, accumulates: bool) -> AbstractContextManager[Sweep[TensorT]]:
         """A sweep of gradients runs inside; `accumulates`: into `.grad` of leaves."""
 
     # -- what comes from outside -------------------------------------------------------------
 
-    def number(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
+    def number(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> TensorT:
         """The number `mapping[key]` (or `mapping[key][index]`), read anew at each call: 0-d."""
 
     def guard(self, key: Any, make: Callable[[], Any], kept: Sequence[Any] = ()) -> Any:

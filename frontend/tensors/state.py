@@ -127,7 +127,7 @@ class State(threading.local):
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
     check_nan: bool = True
-    mode: Mode | None = None
+    mode: Mode[Any, Any] | None = None
     default_dtype: DType = DType.f32
     backend: str = "native"
     watched: bool = False
@@ -144,7 +144,7 @@ class State(threading.local):
             super().__setattr__(name, value)
             return
         now = {**state_now(), name: value}
-        mode: Mode | None = now["mode"]
+        mode: Mode[Any, Any] | None = now["mode"]
         prepared = None if mode is None else mode.prepared
         prepared = PREPARED[now["backend"]] if prepared is None else prepared
         watched = mode is not None or now["detect_anomaly"]
@@ -193,7 +193,7 @@ def tracing() -> bool:
     return STATE.mode is not None and STATE.mode.records
 
 
-def swap_mode(mode: Mode | None) -> Mode | None:
+def swap_mode(mode: Mode[Any, Any] | None) -> Mode[Any, Any] | None:
     """Make `mode` (None: eager) the one under way; the one before."""
     previous, STATE.mode = STATE.mode, mode
     return previous

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.tensors.mode import Mode
 from frontend.tensors.state import enable_grad
 from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor
 from graphc.errors import TraceError
@@ -122,6 +123,10 @@ class View:
         tensor._edge, tensor._requires_grad = again._edge, again._requires_grad
         if retains:
             tensor.retain_grad()
+
+
+TensorMode = Mode[Tensor, View]
+"""What a mode under way is: the contract for the tensors and views there are."""
 
 
 class Positions:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from frontend.tensors.sizes import extents_in, is_open
+from frontend.tracing.current_trace import CurrentTrace
+from frontend.tracing.guards.globals import CapturedGlobals
 from frontend.tracing.guards.kinds import sets_plainly
 from frontend.tracing.outside.check import Same, is_plain, same
 from frontend.tracing.outside.guard import Guard
@@ -30,9 +32,6 @@ from graphc.ir.builder import user_location
 from graphc.ir.size_floats import is_open as is_expression
 from graphc.ir.size_floats import text_of
 
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 class Assigned(NamedTuple):
     """A place, what stood there ahead of the trace, and what each call puts there."""
@@ -43,11 +42,12 @@ class Assigned(NamedTuple):
 
 
 class AssignedPlaces:
-    """Of one trace. `assigns`: whether calls can assign; else the places that are left open are to
-    stay as they are, and others are as they come."""
+    """Of one trace; `reached`: what it reads by name. `assigns`: whether calls can assign; else the
+    places that are left open are to stay as they are, and others are as they come."""
 
-    def __init__(self, session: Session, assigns: bool):
-        self._session = session
+    def __init__(self, trace: CurrentTrace, reached: CapturedGlobals, assigns: bool):
+        self._trace = trace
+        self._reached = reached
         self.assigns = assigns
         self._written: dict[Any, Assigned] = {}  # attributes of Modules, as they are written
         self.of_open: list[Assigned] = []
@@ -60,7 +60,7 @@ class AssignedPlaces:
         place = MemberSource(vars(module), name, f"{type(module).__name__}.{name}")
         if not sets_plainly(type(module)) or not self._can_take(place, value):
             return False
-        self._session.follow(module)  # the guard on it is made of what stands there now
+        self._trace.follow(module)  # the guard on it is made of what stands there now
         return True
 
     def takes_state(self, state: dict[Any, Any], key: Any, value: Any) -> bool:
@@ -69,10 +69,10 @@ class AssignedPlaces:
         before = place.now()
         if not self._can_take(place, value):
             return False
-        if not self._session.numbers.places.has(place):
+        if not self._trace.places.has(place):
             missing = LookupSource(state.__contains__, key, place.label)
             guard = Guard(missing, Same(False)) if before is MISSING else Guard(place, Same(before))
-            self._session.guard(place.identity, lambda: guard)
+            self._trace.guard(place.identity, lambda: guard)
         return True
 
     def _can_take(self, place: PlaceSource, value: Any) -> bool:
@@ -81,7 +81,7 @@ class AssignedPlaces:
             return False
         if not _can_be_put(before) and before is not MISSING:
             return False
-        self._session.refuse_in_region(f"assigning {place.label}")
+        self._trace.refuse_in_region(f"assigning {place.label}")
         self._written.setdefault(place.identity, Assigned(place, before, None))
         return True
 
@@ -93,7 +93,7 @@ class AssignedPlaces:
             for each in self.of_open:
                 raise _refused(each.place)
             return
-        places = self._session.numbers.places
+        places = self._trace.places
         fixed = {
             each.place.identity: each
             for each in [*self._written.values(), *self._by_guards()]
@@ -106,7 +106,7 @@ class AssignedPlaces:
         ]
 
     def _of_open(self) -> Iterator[Assigned]:
-        for place, symbol in self._session.numbers.places.pairs:
+        for place, symbol in self._trace.places.pairs:
             value = place.now()
             if value is symbol:
                 continue
@@ -116,7 +116,7 @@ class AssignedPlaces:
 
     def _by_guards(self) -> Iterator[Assigned]:
         """What was read by name, and is another plain value now."""
-        reached = self._session.captured_globals
+        reached = self._reached
         for guard in reached.guards:
             if guard.holds():
                 continue
@@ -135,7 +135,7 @@ class AssignedPlaces:
 
     def _is_set_by_code(self, place: PlaceSource) -> bool:
         """Whether code of the user's has a say in what is assigned there."""
-        return id(place.holder) in self._session.captured_globals.set_by
+        return id(place.holder) in self._reached.set_by
 
     def restore(self) -> None:
         """All of them as they were ahead of the trace, but for those that are left open."""
@@ -151,15 +151,15 @@ class AssignedPlaces:
         if not self.assigns:
             yield
             return
-        guards = self._session.captured_globals.guards
+        guards = self._reached.guards
         places = [place for guard in guards for place, _ in guard.numbers()]
-        places += [place for place, _ in self._session.numbers.places.pairs]
+        places += [place for place, _ in self._trace.places.pairs]
         before = [place.now() for place in places]
         yield
         for place, value in zip(places, before):
             now = place.now()
             if now is not value and (is_open(now) or is_open(value) or not same(now, value)):
-                self._session.refuse_in_region(f"assigning {place.label}")
+                self._trace.refuse_in_region(f"assigning {place.label}")
 
 
 def by_expression(assigned: Iterable[Assigned]) -> list[tuple[Any, list[PlaceSource]]]:

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from frontend.tensors.sizes import opened
 from frontend.tensors.tensor import Tensor, make
 from frontend.tracing.assigned import Assigned, by_expression
+from frontend.tracing.current_trace import CurrentTrace
 from frontend.tracing.outside.source import ComputedSource, PlaceSource
 from frontend.tracing.places import OpenPlaces
 from frontend.tracing.sizes import SizedArguments
 from graphc.ir.handle import lift
 from graphc.ir.size_floats import SizeFloat, is_open, names_in, text_of, value_at
 from graphc.ir.types import DType, TensorType
-
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
 
 
 class CallValues(NamedTuple):
@@ -62,24 +60,24 @@ class CallNumbers:
         native = type(number) is not SizeFloat or number.is_native
         return not native or not self.names.isdisjoint(names_in(number))
 
-    def value(self, session: Session, number: Any, dtype: DType) -> Any:
-        """A variable of the session that is a number in a dtype."""
+    def value(self, trace: CurrentTrace, number: Any, dtype: DType) -> Any:
+        """A variable of the trace that is a number in a dtype."""
         if self.takes(number):
-            tensor = self._input(session, number, dtype)
+            tensor = self._input(trace, number, dtype)
             if tensor is not None:
-                return session.value(tensor)
-        return lift(number, session.builder.constant(np.zeros((), dtype.numpy)))
+                return trace.value(tensor)
+        return lift(number, trace.builder.constant(np.zeros((), dtype.numpy)))
 
-    def _input(self, session: Session, number: Any, dtype: DType) -> Tensor | None:
+    def _input(self, trace: CurrentTrace, number: Any, dtype: DType) -> Tensor | None:
         """The input that stands for a number in a dtype; None for a new one in the derivative of a
         trace that has ended."""
         key = (text_of(number), dtype)
         tensor = self._known.get(key)
-        if tensor is None and not session.ended:
+        if tensor is None and not trace.ended:
             tensor = self._known[key] = make(None, TensorType(dtype, ()))
             self._made.append((number, dtype.numpy))
             name = str(key[0]) if key[0].isidentifier() else f"number{len(self._made)}"
-            tensor._value = session.add_input(name, ComputedSource(), tensor).var
+            tensor._value = trace.add_input(name, ComputedSource(), tensor).var
         return tensor
 
     @property

@@ -7,15 +7,13 @@ cut there (`graphc.passes.split_exchanges`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.current_trace import CurrentTrace
 from graphc.ops.exchange import exchange
-
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
 
 T = TypeVar("T")
 
@@ -38,8 +36,8 @@ class Exchange(Protocol):
 class Exchanges:
     """Those of the trace under way, and what their owners keep for as long as it lasts."""
 
-    def __init__(self, session: Session):
-        self._session = session
+    def __init__(self, trace: CurrentTrace):
+        self._trace = trace
         self.listed: list[Exchange] = []
         self.exact = ""  # what promises bits that level "relaxed" does not keep
         self.whole = ""  # what is not to be differentiated from outside
@@ -49,11 +47,11 @@ class Exchanges:
     def add(self, what: Exchange, operands: Sequence[Tensor], rows: int = 0) -> tuple[Tensor, ...]:
         """The results of an exchange: of the types of its operands, or `rows` of each in an axis of
         their own."""
-        self._session.refuse_in_region("an exchange between processes")
+        self._trace.refuse_in_region("an exchange between processes")
         attributes = {"number": len(self.listed), "rows": rows}
         self.listed.append(what)
         types = exchange.infer(tuple([x.tensor_type for x in operands]), attributes)
-        return self._session.emit(exchange, tuple(operands), attributes, types)
+        return self._trace.emit(exchange, tuple(operands), attributes, types)
 
     def kept(self, owner: object, make: Callable[[], T], check: Callable[[T], None]) -> T:
         """What an owner keeps in this trace: made once, checked when the function has run."""

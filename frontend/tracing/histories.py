@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from frontend.eager.backward import behind
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.current_trace import CurrentTrace
 from frontend.tracing.outside.check import Is, ValueCheck
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import (
@@ -28,16 +29,13 @@ from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import BACKWARD, Location
 
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 class Histories:
-    """Of one trace. `passed`: for each `backward()` the tensors that were computed outside, their
-    gradients, and whether the graph is retained."""
+    """Of one trace; the `tensors.mode.Sweep` of each backward in it. `passed`: for each of these
+    the tensors that were computed outside, their gradients, and whether the graph is retained."""
 
-    def __init__(self, session: Session):
-        self._session = session
+    def __init__(self, trace: CurrentTrace):
+        self._trace = trace
         self.passed: list[tuple[list[tuple[Tensor, Tensor]], bool]] = []
         self._asked: dict[int, tuple[Tensor, bool]] = {}
         self._behind: set[int] = set()
@@ -45,7 +43,7 @@ class Histories:
 
     def of(self, tensor: Any) -> Any:
         """The edge that a tensor has outside; None for a leaf, and what is made inside."""
-        captured = self._session.captured.get(id(tensor))
+        captured = self._trace.captured.get(id(tensor))
         if captured is None and not isinstance(tensor._value, np.ndarray):
             return None
         state = tensor._instance_state if captured is None else captured.state_outside
@@ -66,19 +64,21 @@ class Histories:
 
     # -- backward ----------------------------------------------------------------------------
 
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create: bool) -> None:
-        """A sweep comes to these ends of the tape: as `tensors.mode.Sweep`."""
-        if self._session.ended:
+    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
+        if self._trace.ended:
             return  # the sweep that derives a backward graph ends at the inputs of that
         ends = [tensor for tensor in ends if self.of(tensor) is not None]
         if not ends:
             return
-        if create:
+        if create_graph:
             raise _unreachable("backward(create_graph=True) reaches")
         for tensor in ends:
             self._behind |= _behind(tensor, self.of(tensor))
         for tensor in targets:
             self.touch(tensor)
+
+    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
+        return self._trace.builder.at(location and location.within(BACKWARD))
 
     def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
         if gradients:
@@ -98,7 +98,7 @@ class Histories:
     def guards(self) -> Iterator[Guard]:
         """Whether arguments are leaves, where that was asked, and what is behind those that are
         not."""
-        source_of = self._session.source_of
+        source_of = self._trace.source_of
         for tensor, is_leaf in self._asked.values():
             # A leaf that is captured and requires gradients stays one.
             if not is_leaf or isinstance(source_of(tensor), ArgumentSource):
@@ -107,24 +107,6 @@ class Histories:
         if ends and self._later:
             read = [source_of(tensor) for tensor in self._later.values()]
             yield Guard(TogetherSource([*ends, *read]), Unreached(len(ends)))
-
-
-class TracedSweep:
-    """A run of `backward()` in a trace."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session):
-        self._session = session
-
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
-        self._session.histories.reach(ends, targets, create_graph)
-
-    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
-        return self._session.builder.at(location and location.within(BACKWARD))
-
-    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
-        self._session.histories.pass_on(gradients, retain_graph)
 
 
 def _unreachable(what: str) -> TraceError:

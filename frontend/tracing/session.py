@@ -29,7 +29,7 @@ from frontend.tensors.no_value import escaped, not_of_trace
 from frontend.tensors.sizes import extents_in
 from frontend.tensors.state import STATE, recording, swap_mode
 from frontend.tensors.tensor import Tensor, make
-from frontend.tensors.views import View
+from frontend.tensors.views import TensorMode, View
 from frontend.tracing.assertions import Assertions
 from frontend.tracing.assigned import AssignedPlaces
 from frontend.tracing.attributes import AssignedAttributes, refused_attribute
@@ -40,7 +40,7 @@ from frontend.tracing.containers import put_back as put_back_contents
 from frontend.tracing.effects import TracedEffects
 from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.guards.globals import CapturedGlobals
-from frontend.tracing.histories import Histories, TracedSweep
+from frontend.tracing.histories import Histories
 from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
@@ -90,6 +90,7 @@ class Session(Mutations):
         self.regions: list[TracedRegion] = []
         self._further = 0
         self.numbers = CallNumbers(sizes)
+        self.places = self.numbers.places
         self.effects = effects  # None: they happen at the trace
         self.inputs: list[GraphInput] = []
         self.captured: dict[int, Captured] = {}
@@ -98,7 +99,7 @@ class Session(Mutations):
         self.guards: list[Guard] = []  # beside those of `captured_globals`
         self._guarded: dict[Any, Guard] = {}
         self.attributes = AssignedAttributes()
-        self.assigned = AssignedPlaces(self, assigns)
+        self.assigned = AssignedPlaces(self, self.captured_globals, assigns)
         self.hooks = HooksInside()
         self.histories = Histories(self)
         self.grad_guards: list[tuple[Tensor, bool]] = []
@@ -139,14 +140,15 @@ class Session(Mutations):
     def __enter__(self) -> Session:
         TRACE_LOCK.begin(self)
         self.inside = True
-        swap_mode(self)
+        mode: TensorMode = self
+        swap_mode(mode)
         self.errors = []
         note_errors(self.errors)
         if self.answers is not None:
             answer_with(self.answers)
         for captured in self.captured.values():
             have_state(captured.tensor, captured.state_inside)
-        self.numbers.places.enter()
+        self.places.enter()
         if self.effects is not None:
             self.effects.enter()
         return self
@@ -175,7 +177,7 @@ class Session(Mutations):
         if self.effects is not None:
             self.effects.leave()
         self.assigned.restore()
-        self.numbers.places.leave()
+        self.places.leave()
         self.attributes.restore()
         self.hooks.remove()
         for captured in self.captured.values():
@@ -474,12 +476,12 @@ class Session(Mutations):
         return self.histories.of(tensor)
 
     @contextmanager
-    def backward(self, accumulates: bool) -> Iterator[TracedSweep]:
+    def backward(self, accumulates: bool) -> Iterator[Histories]:
         self.backward_called |= accumulates
         start = self.root.size
         try:
             with self.scope.inside("", BACKWARD):
-                yield TracedSweep(self)
+                yield self.histories
         finally:
             self.backwards.append((start, self.root.size))
 
@@ -528,7 +530,7 @@ class Session(Mutations):
         if guard is None:
             guard = self._guarded[key] = make()
             self.guards.append(guard)
-            self.kept += [(holder, self.numbers.places.contents(holder)) for holder in kept]
+            self.kept += [(holder, self.places.contents(holder)) for holder in kept]
         return guard
 
     def write_attribute(self, owner: Any, name: str, value: Any, is_state: bool) -> None:

@@ -14,31 +14,29 @@ import gc
 import inspect
 from collections.abc import Callable, Iterator
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontend.eager.tape import AccumulateGrad, TapeNode, next_sequence
 from frontend.tensors.tensor import Tensor
 from frontend.tensors.views import View
 from frontend.tracing.captured import Captured, GraphInput
+from frontend.tracing.current_trace import CurrentTrace
 from frontend.tracing.outside.source import Source
 from graphc.errors import TraceError
 from graphc.ir.nodes import Location
 from graphc.references import other_references
 
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
 
-
-def run_watched(session: Session, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """`hook(*args)`. Raises TraceError where the hook keeps a tensor of the session's trace."""
-    return _Watched(session, hook, args).run()
+def run_watched(trace: CurrentTrace, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """`hook(*args)`. Raises TraceError where the hook keeps a tensor of the trace."""
+    return _Watched(trace, hook, args).run()
 
 
 class _Watched:
     """One run of a hook in a trace."""
 
-    def __init__(self, session: Session, hook: Any, args: tuple[Any, ...]):
-        self.session = session
+    def __init__(self, trace: CurrentTrace, hook: Any, args: tuple[Any, ...]):
+        self.trace = trace
         self.hook = hook
         self.args = args
         self.handed = _contents(args)[1:]  # not `args`, which is ours
@@ -47,12 +45,12 @@ class _Watched:
     def run(self) -> Any:
         before = self._unexplained(self.handed, [])
         # Weak references, and a box for the result: this must not keep alive what it looks for.
-        outer, self.session.watched = self.session.watched, []
+        outer, self.trace.watched = self.trace.watched, []
         try:
             box = [self.hook(*self.args)]
-            references = self.session.watched
+            references = self.trace.watched
         finally:
-            self.session.watched = outer
+            self.trace.watched = outer
         if outer is not None:
             outer += references
         if self._is_kept(before, references, box):
@@ -90,10 +88,9 @@ class _Watched:
 
     def _holders(self, box: list[Any]) -> Iterator[Any]:
         """Every object in which the trace holds tensors, each once."""
-        session = self.session
         seen: set[int] = set()
         work: list[Any] = [
-            box, *session.holding_tensors(), *self.handed,
+            box, *self.trace.holding_tensors(), *self.handed,
         ]  # fmt: skip
         while work:
             holder = work.pop()

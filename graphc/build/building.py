@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.header import header_text
 from graphc.build.identifiers import TAKEN, identifier
 from graphc.build.javascript import main_text as javascript_main
 from graphc.build.javascript import module_text, tables_text, wasm_module
-from graphc.build.object_file import BuiltPrograms, object_code, programs_of
+from graphc.build.object_file import object_code, programs_of
 from graphc.build.page import page_text
 from graphc.build.proof import CALLS, data_of, main_text, proven
 from graphc.build.shared_library import (

@@ -9,9 +9,10 @@ with `graphc.`, which no C function has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphc.build.brought_along import FIXED_TEXTS, FUNCTIONS
+from graphc.build.built_programs import BuiltProgram, BuiltPrograms
 from graphc.build.built_source import (
     InputPlace,
     ObjectSource,
@@ -31,9 +32,6 @@ from graphc.codegen.program.size_expressions import llvm_value, rounded_up
 from graphc.codegen.program.size_table import ARENA, SCRATCH
 from graphc.ir.size_floats import text_of
 from graphc.schedule.plan import Check, all_checks
-
-if TYPE_CHECKING:
-    from graphc.build.object_file import BuiltProgram, BuiltPrograms
 
 SEEN_BYTES = 16
 """At the beginning of the work block: two numbers that a check of contents saw."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.identifiers import Identifiers
-from graphc.build.object_file import BuiltPrograms
 from graphc.build.state_layout import C_TYPES, VERSION, StateLayout
 from graphc.codegen.target import Target
 from graphc.ir.types import TensorType

@@ -12,10 +12,11 @@ import re
 from importlib.resources import files
 from typing import Any
 
+from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.entry_points import exported_names
 from graphc.build.header import CSignature
-from graphc.build.object_file import BuiltPrograms, object_code
+from graphc.build.object_file import object_code
 from graphc.build.proof import Proof
 from graphc.build.state_layout import FILE_TYPES, StateLayout
 from graphc.build.wasm_module import WasmModule, module_of, probe

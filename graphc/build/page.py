@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import Array, ObjectSource
 from graphc.build.javascript import calls_text, json_text, loader, tables_text, wasm_module
-from graphc.build.object_file import BuiltPrograms, programs_of
+from graphc.build.object_file import programs_of
 from graphc.build.proof import CALLS, data_of, proven
 from graphc.build.state_layout import bytes_of, layout_of, state_file
 from graphc.build.wasm_module import probe

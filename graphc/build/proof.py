@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc.build.built_programs import BuiltProgram, BuiltPrograms
 from graphc.build.built_source import Array, ObjectSource, OfArgument, OfResult, OfState
 from graphc.build.header import CSignature
 from graphc.build.number_text import double_text
-from graphc.build.object_file import BuiltProgram, BuiltPrograms
 from graphc.build.state_layout import C_TYPES, StateLayout, bytes_of
 from graphc.ir.instances import type_at
 from graphc.ir.size_floats import value_at

@@ -22,9 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from graphc.build import ctypes_module
+from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.header import CSignature
-from graphc.build.object_file import BuiltPrograms
 from graphc.build.state_layout import FILE_TYPES, StateLayout
 from graphc.codegen.program.size_expressions import python_text
 from graphc.codegen.target import Target, host

@@ -9,12 +9,16 @@ from typing import Any
 
 from frontend.eager.dispatch import filled_like
 from frontend.eager.tape import Saves, record
-from frontend.tensors.hooks import run_hook
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor, make
 from frontend.tensors.views import View
 from graphc.errors import ShapeError
 from graphc.ir.types import TensorType
+
+
+def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
+    """`hook(*args)`, a hook that runs around forward."""
+    return hook(*args) if STATE.mode is None else STATE.mode.run_hook(hook, args)
 
 
 class _Identity:

@@ -12,9 +12,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from frontend.nn.modules.backward_hooks import BackwardHook, run_old_hook, warn_of_old_hooks
+from frontend.nn.modules.backward_hooks import (
+    BackwardHook,
+    run_hook,
+    run_old_hook,
+    warn_of_old_hooks,
+)
 from frontend.nn.modules.global_hooks import GLOBAL, MIXED, global_hooks_guard, refuse_in_trace
-from frontend.tensors.hooks import RemovableHandle, run_hook
+from frontend.tensors.hooks import RemovableHandle
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 

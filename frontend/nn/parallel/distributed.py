@@ -218,10 +218,14 @@ class _ModelSteps:
         self.call = model.module if compiled is None else compiled
         self.shares: Shares | None = None
         self.reducer = Reducer(
-            named, chosen._members, chosen._timeout, model.bucket_bytes_cap, self._finished
-        )
+            named, chosen._members, chosen._timeout, model.bucket_bytes_cap, self._finished,
+            self._ready_in_trace,
+        )  # fmt: skip
         self.reducer.syncs = self._syncs
         self.reducer.begins = self._check_alone
+
+    def _ready_in_trace(self, parameter: Any) -> None:
+        TracedReduction.of(self.reducer).ready(parameter)
 
     def _syncs(self) -> bool:
         return self.model.require_backward_grad_sync if self.synced is None else self.synced

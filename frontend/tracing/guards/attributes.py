@@ -12,9 +12,10 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontend.tensors.tensor import Tensor
+from frontend.tracing.current_trace import CurrentTrace
 from frontend.tracing.guards import kinds
 from frontend.tracing.guards.bytecode import ITSELF, Path
 from frontend.tracing.guards.kinds import LIBRARY, OURS, SELF, package, package_of, state_of
@@ -28,16 +29,13 @@ MOST_STEPS = 1 << 18
 MOST_GUARDS = 1 << 14
 """How many values and containers a call looks at again, at most, of what code reads by name."""
 
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 class Attributes(Reads):
-    """Reads of attributes. `session` takes the guards on Modules that are found."""
+    """Reads of attributes. `trace` takes the guards on Modules that are found."""
 
-    def __init__(self, session: Session):
+    def __init__(self, trace: CurrentTrace):
         super().__init__()
-        self.session = session
+        self.trace = trace
         self._objects: list[Any] = []  # whose attributes are looked at: loose paths may be theirs
         self._loose: set[Path] = set()
         self._computed: set[str] = set()  # beginnings of names that code puts together
@@ -109,8 +107,8 @@ class Attributes(Reads):
         if not self.first(("module", id(module))):
             return
         self.modules.append(module)
-        open_ = self.session.numbers.places.keys_of(module.__dict__)
-        self.session.guard(id(module), lambda: module_guard(module, open_))
+        open_ = self.trace.places.keys_of(module.__dict__)
+        self.trace.guard(id(module), lambda: module_guard(module, open_))
         held = [*module.__dict__.values(), *module._parameters.values(), *module._buffers.values()]
         self.tensors |= {id(item): item for item in held if isinstance(item, Tensor)}
         self._read(module, SELF)
@@ -164,7 +162,7 @@ class Attributes(Reads):
             return
         label = f"the attributes of a {type(value).__name__}"
         if not kinds.is_nn_module(type(value)):
-            self.hold(state, label, self.session.numbers.places.keys_of(state))
+            self.hold(state, label, self.trace.places.keys_of(state))
         for item in list(state.values()):
             self.value(item, {(ITSELF,)}, label)
 

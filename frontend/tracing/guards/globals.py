@@ -20,12 +20,13 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.containers import HASHED, container_of, contents, keys_of, size_of
+from frontend.tracing.current_trace import CurrentTrace
 from frontend.tracing.guards import kinds
 from frontend.tracing.guards.attributes import Attributes
 from frontend.tracing.guards.bytecode import ITSELF, BytecodeScan, Path, scan_bytecode
@@ -42,23 +43,20 @@ _COMPARED: set[Path] = {(name,) for name in kinds.COMPARISONS}
 _WRITING = {"add", "append", "appendleft", "extend", "insert", "update"}
 _NOTHING = object()
 
-if TYPE_CHECKING:
-    from frontend.tracing.session import Session
-
 
 class CapturedGlobals(Attributes):
-    """Finds everything that the functions of a trace can read by name: `guards`. `session` takes
+    """Finds everything that the functions of a trace can read by name: `guards`. `trace` takes
     those on Modules that are found."""
 
-    def __init__(self, session: Session):
-        super().__init__(session)
+    def __init__(self, trace: CurrentTrace):
+        super().__init__(trace)
         self.generators: list[Any] = []  # of random numbers
         self.takes_types = self._compares_types = False
         self._kept_alive: list[Any] = []  # so that ids stay theirs
         self._uses: dict[int, set[str]] = {}  # of containers, what is read of them
 
     def is_open(self, holder: Any, key: Any) -> bool:
-        return bool(self.session.numbers.places.is_open(holder, key))
+        return bool(self.trace.places.is_open(holder, key))
 
     # -- values ------------------------------------------------------------------------------
 
@@ -184,7 +182,7 @@ class CapturedGlobals(Attributes):
         compares = any(name == ITSELF or space.get(name) in (int, float) for name in reads.types)
         self.takes_types |= reads.takes_types
         self._compares_types |= compares
-        if self.takes_types and self._compares_types and self.session.sizes is not None:
+        if self.takes_types and self._compares_types and self.trace.sizes is not None:
             raise UndecidedSizeError(
                 f"{function.__name__}() compares a type() by `is`, or is called by what does",
                 hint="isinstance(n, int), or type(n) == int",
@@ -243,7 +241,7 @@ class CapturedGlobals(Attributes):
 
     def _items(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
-            self.hold(value, label, self.session.numbers.places.keys_of(value))
+            self.hold(value, label, self.trace.places.keys_of(value))
         if container_of(value) in HASHED:
             self.identities |= any(isinstance(key, Tensor) for key in keys_of(value))
         if size_of(value) <= MANY_ITEMS:
@@ -260,7 +258,7 @@ class CapturedGlobals(Attributes):
         before = before or self.before
         if before is None:
             return False
-        return before.put_back(self.guards, self.appeared(), self.session.numbers.places.keys_of)
+        return before.put_back(self.guards, self.appeared(), self.trace.places.keys_of)
 
     def note_logs(self) -> None:
         """Which containers no code reads."""

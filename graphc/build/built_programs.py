@@ -1,0 +1,69 @@
+"""What an object is made of: the programs of its source, each for the sizes that it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.build.built_source import OfArgument, OfResult, OfState, SourceGraph
+from graphc.codegen.program.standalone import StandaloneProgram
+from graphc.ir.size_guards import SizeGuard
+from graphc.ir.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProgram:
+    """A graph of the source and what is made of it, which serves sizes that hold the guards."""
+
+    source: SourceGraph
+    native: StandaloneProgram
+    guards: tuple[SizeGuard, ...]
+
+    def serves(self, sizes: Mapping[str, Any]) -> bool:
+        """Whether it is right at these sizes and numbers."""
+        return all(guard.holds(sizes) for guard in self.guards)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPrograms:
+    """The programs of one object, the first that serves a call runs. `refused`: sizes that have
+    none, and why."""
+
+    programs: tuple[BuiltProgram, ...]
+    refused: tuple[str, ...]
+    threads: int = 1
+    """As many as the caller may bring."""
+
+    def serving(self, sizes: Mapping[str, Any]) -> BuiltProgram | None:
+        """What runs at these sizes."""
+        return next((each for each in self.programs if each.serves(sizes)), None)
+
+    @property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types of the results."""
+        first = self.programs[0].source
+        places = zip(first.outputs, first.graph.output_types)
+        return tuple(type for place, type in places if isinstance(place, OfResult))
+
+    @property
+    def argument_types(self) -> dict[int, TensorType]:
+        """Those of the arguments that are read, by number."""
+        types: dict[int, TensorType] = {}
+        for program in self.programs:
+            for place, type in zip(program.source.inputs, program.source.graph.input_types):
+                if isinstance(place, OfArgument):
+                    types.setdefault(place.position, type)
+        return types
+
+    @property
+    def updated(self) -> tuple[frozenset[int], bool]:
+        """The arguments that are written, and whether the state is."""
+        arguments: set[int] = set()
+        state = False
+        for program in self.programs:
+            source = program.source
+            places = [source.inputs[target] for _, target in source.graph.aliases]
+            arguments |= {place.position for place in places if isinstance(place, OfArgument)}
+            state |= any(isinstance(place, OfState) for place in (*places, *source.outputs))
+        return frozenset(arguments), state
