@@ -20,7 +20,7 @@ from typing import Any
 
 from frontend.nn.parameter import Parameter
 from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.shared_memory import LEAST, block_of, mapped, offset_in, over, shared_copy
+from frontend.tensors.shared_memory import LEAST, block_of, map_block, offset_in, over, shared_copy
 from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.ir.types import TensorType
 
@@ -68,7 +68,7 @@ def _rebuilt(
         raise RuntimeError(
             "the process that sent a tensor ended before it was received: have it wait"
         ) from error
-    array = over(mapped(descriptor, size), offset, shape, dtype.numpy)
+    array = over(map_block(descriptor, size), offset, shape, dtype.numpy)
     tensor = make(array, TensorType.of(array))
     tensor._counter = exposed_counter()
     return Tensor._make_subclass(kind, tensor, requires_grad)

@@ -1,4 +1,5 @@
-"""One class name, one meaning: no name is defined twice in graphc and frontend together."""
+"""One class name, one meaning: no name is defined twice in graphc and frontend together; nor is a
+function of the frontend's engine."""
 
 from __future__ import annotations
 
@@ -21,7 +22,6 @@ TWICE = {
     "Node": "PyTorch's fx.Node and autograd.graph.Node, and the compiler's",
     "TraceError": "PyTorch's fx.proxy.TraceError, and of frontend.compile",
     "Store": "PyTorch's distributed.Store, and a statement of loops",
-    "Work": "PyTorch's distributed.Work, a collective under way, and what a kernel has to do",
     "Transformer": "PyTorch's nn.Transformer and fx.Transformer",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
 }
@@ -58,6 +58,23 @@ def test_no_class_name_is_defined_twice() -> None:
 def test_classes_inside_classes_and_functions_are_seen() -> None:
     source = "class A:\n  class B: ...\ndef f():\n  class A: ..."
     assert sorted(classes(source)) == [("A", 1), ("A", 4), ("B", 2)]
+
+
+ENGINE = ("tensors", "eager", "tracing", "compiled")
+
+
+def test_no_function_of_the_engine_is_defined_twice() -> None:
+    """Those that other modules may import."""
+    import frontend
+
+    places: dict[str, list[str]] = defaultdict(list)
+    for folder in ENGINE:
+        for path in sorted((Path(frontend.__path__[0]) / folder).rglob("*.py")):
+            for node in ast.parse(path.read_text("utf-8")).body:
+                if isinstance(node, ast.FunctionDef) and node.name[0] != "_":
+                    places[node.name].append(f"{folder}/{path.name}:{node.lineno}")
+    double = [f"{name}: {', '.join(lines)}" for name, lines in places.items() if len(lines) > 1]
+    assert len(places) > 300 and not double, "\n".join(double)
 
 
 VAGUE = {"found", "made", "given"}

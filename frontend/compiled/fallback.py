@@ -25,6 +25,7 @@ from frontend.tensors.state import STATE, swap_below
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.guards.items import FirstCallError
 from frontend.tracing.guards.kinds import is_nn_module, runs_eagerly
+from frontend.tracing.layouts import root_of
 from frontend.tracing.outside.guard import Guard, tensors_guard, types_guard
 from frontend.tracing.outside.source import CapturedSource
 from graphc.errors import GraphError, TraceError
@@ -278,13 +279,13 @@ def check_apart(traced: Trace) -> None:
     """Raise TraceError where a result shares memory in eager mode with an argument, state or
     another result: the code around it may write to one and read the other."""
     session = traced.session
-    kept = {id(_root(tensor)) for tensor, _ in session.attributes.results}
+    kept = {id(root_of(tensor)) for tensor, _ in session.attributes.results}
     recorded = () if session.effects is None else session.effects.recorded
     handed = [tensor for effect in recorded for tensor in effect.tensors]
-    kept |= {id(_root(x)) for x in handed if all(x is not new for new in traced.new)}
+    kept |= {id(root_of(x)) for x in handed if all(x is not new for new in traced.new)}
     seen = set(session.captured) | kept
     for tensor in traced.new:
-        root = id(_root(tensor))
+        root = id(root_of(tensor))
         if root in seen:
             raise TraceError(
                 f"a result {tensor.tensor_type} shares memory with an argument, state or another "
@@ -292,10 +293,3 @@ def check_apart(traced: Trace) -> None:
                 hint="clone() it",
             )
         seen.add(root)
-
-
-def _root(tensor: Any) -> Any:
-    """The tensor that it is a view of, itself where it is none."""
-    while tensor._view is not None:
-        tensor = tensor._view.parent
-    return tensor

@@ -22,7 +22,7 @@ from frontend.compiled.signature import Signature
 from frontend.compiled.specialization import Specialization, specialization_at
 from frontend.tracing import tree
 from frontend.tracing.assigned import Assigned
-from frontend.tracing.outside.check import same, shown
+from frontend.tracing.outside.check import same, value_text
 from frontend.tracing.places import changed_numbers
 from frontend.tracing.size_rules import Rules
 from frontend.tracing.sizes import OutsideNumber, SizedArguments, SizeHistory, can_be_open
@@ -91,12 +91,12 @@ class OpenSizes:
             identity = each.place.identity
             if self._can_be_open(each):
                 name = each.place.key if isinstance(each.place.key, str) else identity
-                group = (name, shown(each.before), shown(each.value))
+                group = (name, value_text(each.before), value_text(each.value))
                 self._places[identity] = OutsideNumber(each.place, 0, group)
                 more = True
         for each in () if more else assigned:
             values = self._values.setdefault(each.place.identity, set())
-            values.add(shown(each.before))
+            values.add(value_text(each.before))
             if len(values) > MOST_VALUES:
                 raise TraceError(
                     f"{each.place.label} is assigned while tracing, and there is code for each of "
@@ -151,7 +151,7 @@ class OpenSizes:
         ):
             return True
         asked = self._values.setdefault((*known.place.identity, "asked"), set())
-        asked.add(shown(known.place.read()))
+        asked.add(value_text(known.place.read()))
         return len(asked) > MOST_ASKED
 
     def found_without(self, key: Signature, numbers: FreeNumbers) -> Signature:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from frontend.distributed.groups import ProcessGroup
 
 
-def trace() -> Session:
+def current_trace() -> Session:
     """The trace under way. Raises TraceError where there is none."""
     return trace_under_way("DistributedDataParallel in a compiled function")
 
@@ -38,7 +38,7 @@ def rely_on(holder: Any, name: str, label: str) -> Any:
     """An attribute that a trace depends on, guarded."""
     value = getattr(holder, name)
     source = LookupSource(attrgetter(name), holder, label)
-    trace().guard((id(holder), name), lambda: Guard(source, Same(value)))
+    current_trace().guard((id(holder), name), lambda: Guard(source, Same(value)))
     return value
 
 
@@ -56,7 +56,7 @@ class TracedReduction:
     @staticmethod
     def of(reducer: Reducer) -> TracedReduction:
         """That of the trace under way."""
-        return trace().exchanges.kept(
+        return current_trace().exchanges.kept(
             reducer, lambda: TracedReduction(reducer), TracedReduction.check_finished
         )
 
@@ -106,7 +106,7 @@ class TracedReduction:
         ]
         parameters = [bucket.parameters[i] for bucket, i in places]
         exchange = GradientExchange(reducer, places, unused)
-        results = trace().exchanges.add(exchange, [p._grad for p in parameters])
+        results = current_trace().exchanges.add(exchange, [p._grad for p in parameters])
         for p, result in zip(parameters, results):
             hand_out(p, result)
         reducer.finished()
@@ -114,7 +114,7 @@ class TracedReduction:
 
 def hand_out(parameter: Any, value: Tensor) -> None:
     """Have `.grad` of a parameter be `value`: a tensor from outside of the trace stays there."""
-    captured = trace().captured_state(parameter)
+    captured = current_trace().captured_state(parameter)
     assert captured is not None
     outside = captured.state_outside.get("_grad")
     if outside is None or outside is not parameter._grad:
@@ -180,5 +180,5 @@ def broadcast_buffers(buffers: Sequence[Tensor], chosen: ProcessGroup) -> None:
     if chosen.size() == 1 or not buffers:
         return
     exchange = BufferExchange(buffers, chosen)
-    for buffer, value in zip(buffers, trace().exchanges.add(exchange, buffers)):
+    for buffer, value in zip(buffers, current_trace().exchanges.add(exchange, buffers)):
         buffer._assign(value)

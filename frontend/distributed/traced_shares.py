@@ -19,7 +19,7 @@ import numpy as np
 from frontend.distributed.deterministic import JoinedShares, Shares, tree_of
 from frontend.distributed.exchange import Round, all_gather, as_bytes
 from frontend.distributed.reducer import Bucket
-from frontend.distributed.traced import TracedReduction, trace
+from frontend.distributed.traced import TracedReduction, current_trace
 from frontend.distributed.world import current
 from frontend.eager.promotion import casted
 from frontend.functions.creation import tensor, zeros_like
@@ -43,7 +43,7 @@ class TracedShares(Shares):
     def __init__(self, reduction: TracedReduction, module: Any, count: int):
         super().__init__(reduction.reducer, module, module, count)
         self.reduction = reduction
-        exchanges = trace().exchanges
+        exchanges = current_trace().exchanges
         exchanges.exact = "set_deterministic(True)"
         exchanges.whole = "set_deterministic(True) calls the model once for each share of a batch"
         self.sums: list[dict[int, Tensor]] = [{} for _ in range(self.mine)]
@@ -98,7 +98,7 @@ class TracedShares(Shares):
         own = [stack(column) for column in zip(*changes)]
         if self.size > 1:
             exchange = StatisticsExchange(self.reducer, [x.tensor_type for x in own])
-            gathered = trace().exchanges.add(exchange, own, self.size)
+            gathered = current_trace().exchanges.add(exchange, own, self.size)
             own = [x.reshape(self.count, *x.shape[2:]) for x in gathered]
         by_share = iter(own)
         for norm, (means, variances, *count) in kept:
@@ -149,9 +149,9 @@ class TracedShares(Shares):
             looked_for = None if self.reduction.unused is None else unused
             drawn = [] if self.drawn_from is None else [self.drawn_from]
             exchange = SharesExchange(self, places, looked_for, len(drawn))
-            values = [*trace().exchanges.add(exchange, [*values, *drawn])]
+            values = [*current_trace().exchanges.add(exchange, [*values, *drawn])]
         for p, value in zip(parameters, values):
-            present = trace().read_grad(p)
+            present = current_trace().read_grad(p)
             if present is None:
                 p.grad = value
             else:
@@ -160,7 +160,7 @@ class TracedShares(Shares):
 
 def traced_shares(reduction: TracedReduction, module: Any, count: int) -> TracedShares:
     """The shares of a model in the trace under way."""
-    return trace().exchanges.kept(
+    return current_trace().exchanges.kept(
         (reduction.reducer, "shares"),
         lambda: TracedShares(reduction, module, count), TracedShares.check_reduced,
     )  # fmt: skip
@@ -178,7 +178,7 @@ class _Stream:
     def begin(self, share: int) -> None:
         """The numbers of a share come next."""
         self.state._assign(stack([mixed_in_trace(self.before[0], share), self.before[1]]))
-        self.at, self.words = trace().value(self.state), _words()
+        self.at, self.words = current_trace().value(self.state), _words()
 
     def end(self) -> None:
         """Those of a share are drawn. Raises TraceError where code drew them, not a network."""
@@ -189,7 +189,7 @@ class _Stream:
                 hint="draw them outside and pass them, or compile the model alone",
                 location=user_location(),
             )
-        if trace().value(self.state) is not self.at:
+        if current_trace().value(self.state) is not self.at:
             self.drawn.append(_now(self.state)[1])
 
     def close(self) -> Tensor | None:
@@ -207,7 +207,7 @@ class _Stream:
 def _words() -> Any:
     """Where in the trace the words are that code draws from; None where it did not ask for any."""
     twister = default_generator.twister
-    return trace().value(twister) if id(twister) in trace().captured else None
+    return current_trace().value(twister) if id(twister) in current_trace().captured else None
 
 
 def mixed_in_trace(seed: Tensor, share: int) -> Tensor:
@@ -227,7 +227,7 @@ def mixed_in_trace(seed: Tensor, share: int) -> Tensor:
 
 def _now(x: Tensor) -> Tensor:
     """What a tensor holds here, whatever becomes of it; without history."""
-    return make(trace().value(x), x.tensor_type)
+    return make(current_trace().value(x), x.tensor_type)
 
 
 def _buffers(norm: Any) -> list[Tensor]:

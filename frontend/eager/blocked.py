@@ -24,7 +24,7 @@ LEAST = 1 << 14
 """Elements of an operand that is worth it: native code has to be loaded."""
 
 
-def block_of(count: int) -> int:
+def block_length(count: int) -> int:
     """Elements of a block, for so many in all: of a weight more, so that calls cost little."""
     return 1 << 12 if count < 1 << 18 else 1 << 14
 
@@ -50,7 +50,7 @@ class BlockedOp:
     """The op as a function of one array."""
 
     def __init__(self, op: Any, type: TensorType, attributes: dict[str, Any]):
-        self.block = block_of(type.numel)
+        self.block = block_length(type.numel)
         self.native = native_op(op, (TensorType(type.dtype, (self.block,)),), attributes)
 
     def __call__(self, array: Array) -> Array:

@@ -46,7 +46,7 @@ def backward(
             )
         grad_tensors = grad_variables
     keep = create_graph if retain_graph is None else retain_graph
-    roots = _roots(_listed(tensors), grad_tensors)
+    roots = _roots(listed(tensors), grad_tensors)
     if inputs is None:
         run_backward(roots, None, retain_graph=keep, create_graph=create_graph)
         return
@@ -89,7 +89,7 @@ def grad(
         )
     if is_grads_batched:
         return _batched(
-            outputs, _listed(inputs), grad_outputs, retain_graph, create_graph, allow_unused,
+            outputs, listed(inputs), grad_outputs, retain_graph, create_graph, allow_unused,
             materialize_grads,
         )  # fmt: skip
     if materialize_grads and allow_unused is False:
@@ -102,7 +102,7 @@ def grad(
     for tensor in chosen:
         if not tensor._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-    roots = _roots(_listed(outputs), grad_outputs)
+    roots = _roots(listed(outputs), grad_outputs)
     gradients = run_backward(roots, chosen, retain_graph=keep, create_graph=create_graph)
     if materialize_grads:
         return tuple(
@@ -120,7 +120,7 @@ def _batched(
     create_graph: bool, allow_unused: bool | None, materialize_grads: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """`grad` for each row of `grad_outputs`, stacked."""
-    weights = _listed(grad_outputs)
+    weights = listed(grad_outputs)
     rows = weights[0].shape[0] if weights and weights[0].dim() else 0
     if not rows or any(not each.dim() or each.shape[0] != rows for each in weights):
         raise RuntimeError(
@@ -144,20 +144,21 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     return CONTEXT.apply(m.concat, tuple(parts), {"axis": 0})[0]
 
 
-def _listed(tensors: Any) -> list[Tensor]:
+def listed(tensors: Any) -> list[Tensor]:
+    """One tensor, or an iterable of them, as a list."""
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
 def _on_tape(inputs: Any) -> list[Tensor]:
     """What stands on the tape for inputs: of a sparse tensor its values."""
-    return [getattr(tensor, "_differentiated", tensor) for tensor in _listed(inputs)]
+    return [getattr(tensor, "_differentiated", tensor) for tensor in listed(inputs)]
 
 
 def _of_inputs(inputs: Any, gradients: Sequence[Tensor | None]) -> list[Any]:
     """Gradients like their inputs: of a sparse tensor sparse."""
     return [
         tensor._with(gradient) if gradient is not None and _is_sparse(tensor) else gradient
-        for tensor, gradient in zip(_listed(inputs), gradients)
+        for tensor, gradient in zip(listed(inputs), gradients)
     ]
 
 

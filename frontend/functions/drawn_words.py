@@ -46,7 +46,7 @@ def after(state: Tensor, count: int) -> Tensor:
     return CONTEXT.apply(twister.mersenne_twister, (state,), {"count": count})[0]
 
 
-def as_dtype(values: Values, dtype: DType) -> Values:
+def in_dtype(values: Values, dtype: DType) -> Values:
     if isinstance(values, np.ndarray):
         return values.astype(dtype.numpy, copy=False)
     return casted(values, dtype)
@@ -61,7 +61,7 @@ def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
 
 def long_words(drawn: Values, count: int) -> Values:
     """Words of 64 bits, i64[count], from twice as many."""
-    pairs = as_dtype(drawn, DType.i64).reshape((count, 2))
+    pairs = in_dtype(drawn, DType.i64).reshape((count, 2))
     return pairs[:, 0] * 2**32 + (pairs[:, 1] & (2**32 - 1))
 
 
@@ -71,7 +71,7 @@ def fractions(count: int, kind: DType, generator: Generator | None) -> Values:
         return long_fractions(words(2 * count, generator), count)
     source = generator or default_generator
     if is_recorded(source) or count <= BLOCK:
-        return as_dtype(words(count, source) & 0xFFFFFF, kind) * 2.0**-24
+        return in_dtype(words(count, source) & 0xFFFFFF, kind) * 2.0**-24
     numbers = np.empty(count, np.float32)
     for start in range(0, count, BLOCK):
         block = numbers[start : start + BLOCK]
@@ -82,7 +82,7 @@ def fractions(count: int, kind: DType, generator: Generator | None) -> Values:
 
 def long_fractions(drawn: Values, count: int) -> Values:
     """Those in f64, of their words."""
-    return as_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
+    return in_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
 
 
 def scaled(numbers: Values, width: float, first: float) -> Values:
@@ -94,8 +94,8 @@ def scaled(numbers: Values, width: float, first: float) -> Values:
         return _fused(numbers, width, first)
     # In f64 the product of two f32 is exact.
     single = (float(np.float32(number)) for number in (width, first))
-    wide, (factor, summand) = as_dtype(numbers, DType.f64), single
-    return as_dtype(wide * factor + summand, DType.f32)
+    wide, (factor, summand) = in_dtype(numbers, DType.f64), single
+    return in_dtype(wide * factor + summand, DType.f32)
 
 
 def _is_wide(numbers: Values) -> bool:
@@ -137,7 +137,7 @@ def whole(count: int, low: int, span: int, wide: bool, generator: Generator | No
     """i64 numbers in [low, low + span): what is left of a word, or with `wide` of one of 64 bits,
     divided by `span`."""
     if not wide:
-        bits = as_dtype(words(count, generator), DType.i64) & (2**32 - 1)
+        bits = in_dtype(words(count, generator), DType.i64) & (2**32 - 1)
         return bits % span + low
     rest = _unsigned_rest(long_words(words(2 * count, generator), count), span)
     return rest + low
@@ -150,12 +150,12 @@ def _unsigned_rest(bits: Values, span: int) -> Values:
     if span >= 2**63:  # at most once: the i64 of the bits of span is negative
         signed = span - 2**64
         over = (bits < 0) & (bits >= signed)
-        return bits - as_dtype(over, DType.i64) * signed
+        return bits - in_dtype(over, DType.i64) * signed
     half = (bits >> 1) & (2**63 - 1)
     rest = bits - (half // span) * 2 * span
     # Less than twice the span, as an unsigned number.
     over = (rest < 0) | (rest >= span)
-    return rest - as_dtype(over, DType.i64) * span
+    return rest - in_dtype(over, DType.i64) * span
 
 
 def order(count: int, generator: Generator | None) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.blocked import block_of
+from frontend.eager.blocked import block_length
 from frontend.eager.dispatch import CONTEXT
 from frontend.eager.promotion import casted
 from frontend.tensors.generator import default_generator, drawn_on
@@ -55,7 +55,7 @@ def _filled(shape: tuple[int, ...]) -> Tensor | None:
     if not count or (count < LEAST and not _kernel.cache_info().currsize):
         return None
     state = default_generator.inside._array("a random draw")
-    block = SMALL if count <= SMALL else block_of(count)
+    block = SMALL if count <= SMALL else block_length(count)
     run = _kernel(block)
     if count <= block:
         result = run([state])[0]

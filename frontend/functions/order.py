@@ -28,11 +28,6 @@ from graphc.ops import indexing
 from graphc.ops import order as o
 
 
-def _as_line(x: Tensor) -> Tensor:
-    """A 0-d tensor as a line of one element."""
-    return x if x.dim() else s.reshape(x, 1)
-
-
 def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
     return result if x.dim() else s.reshape(result, ())
 
@@ -61,7 +56,7 @@ def sort(
     """(values, indices) of the elements in order along `dim`; always stable."""
     need_tensors("sort", input=input)
     axis = dimension(dim, input.dim())
-    x = _as_line(input)
+    x = s.as_line(input)
     indices = order_of(x, axis, descending)
     pair = picked(x, indices, axis), indices
     return stored(return_types.sort(*(_as_ranked(each, input) for each in pair)), out)
@@ -74,7 +69,7 @@ def argsort(
     """The indices of `sort`."""
     need_tensors("argsort", input=input)
     axis = dimension(dim, input.dim())
-    return _as_ranked(order_of(_as_line(input), axis, descending), input)
+    return _as_ranked(order_of(s.as_line(input), axis, descending), input)
 
 
 @public(method=True)
@@ -94,7 +89,7 @@ def topk(
     if input.dtype is DType.bool:
         raise fail(DTypeError, "topk does not support bool dtypes on CPU")
     axis = dimension(dim, input.dim())
-    x = _as_line(input)
+    x = s.as_line(input)
     if not 0 <= k <= x._sizes[axis]:
         raise fail(AttributeValueError, "selected index k out of range")
     indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
@@ -105,7 +100,7 @@ def topk(
 
 def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: bool) -> Any:
     """The result `kind` (values, indices) of one position per line, kept with size 1."""
-    x = _as_line(input)
+    x = s.as_line(input)
     values = picked(x, index, axis)
     if keepdim and input.dim():
         return kind(values, index)
@@ -133,7 +128,7 @@ def kthvalue(
         raise not_implemented("kthvalue_cpu", input.dtype)
     axis = dimension(dim, input.dim())
     need_elements("kthvalue", input, axis)
-    x = _as_line(input)
+    x = s.as_line(input)
     if not 1 <= k <= x._sizes[axis]:
         raise fail(
             AttributeValueError,
@@ -153,7 +148,7 @@ def _scanned(op: Any, name: str, input: Tensor, dim: int, dtype: Any) -> Tensor:
         input = casted(input, as_dtype(dtype))
     elif not input.dtype.is_float:
         input = casted(input, DType.i64)
-    return _as_ranked(apply_one(op, _as_line(input), axis=axis), input)
+    return _as_ranked(apply_one(op, s.as_line(input), axis=axis), input)
 
 
 @public(method=True, in_place=True, numpy_names=True)
@@ -178,13 +173,13 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     if not input.dtype.is_float:
         raise not_implemented("logcumsumexp_out_cpu", input.dtype)
     axis = dimension(dim, input.dim())
-    return stored(_as_ranked(apply_one(o.logcumsumexp, _as_line(input), axis=axis), input), out)
+    return stored(_as_ranked(apply_one(o.logcumsumexp, s.as_line(input), axis=axis), input), out)
 
 
 def _running_best(op: Any, kind: Any, input: Tensor, dim: int) -> Any:
     need_tensors(kind.__name__, input=input)
     axis = dimension(dim, input.dim())
-    x = _as_line(input)
+    x = s.as_line(input)
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     indices = apply_one(op, keys.detach(), axis=axis)
     return kind(_as_ranked(picked(x, indices, axis), input), _as_ranked(indices, input))

@@ -139,7 +139,7 @@ def normal_numbers(
     else:
         numbers = in_pairs(count, generator)
     numbers = words.scaled(numbers, deviation, mean)
-    return words.as_tensor(words.as_dtype(numbers, kind), shape)
+    return words.as_tensor(words.in_dtype(numbers, kind), shape)
 
 
 LONG_RANGE = 2**28

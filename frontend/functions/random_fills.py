@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.blocked import block_of
+from frontend.eager.blocked import block_length
 from frontend.eager.dispatch import CONTEXT
 from frontend.functions import drawn_words
 from frontend.functions import pointwise as f
@@ -85,7 +85,7 @@ def _applied(formula: Formula, numbers: Values, together: int) -> Values:
     if not isinstance(numbers, np.ndarray):
         return formula(numbers, numbers.shape[0] // together)
     count = len(numbers)
-    block = ROW if count <= ROW else SMALL if count <= SMALL else block_of(count)
+    block = ROW if count <= ROW else SMALL if count <= SMALL else block_length(count)
     run = _kernel(formula, DType.of(numbers.dtype), block, block // together)
     result = np.empty_like(numbers)
     for start in range(0, count, block):

@@ -35,11 +35,6 @@ def _apply(op: Any, *operands: Tensor, **attributes: Any) -> Tensor:
     return result
 
 
-def _one_dimension(x: Tensor) -> Tensor:
-    """A 0-d tensor as one element along a dimension."""
-    return x if x.dim() else s.reshape(x, 1)
-
-
 def _need_integer(index: Tensor, message: str, *allowed: DType) -> None:
     if index.dtype not in (allowed or (DType.i32, DType.i64)):
         raise fail(DTypeError, f"{message}{SCALAR_NAMES[index.dtype] if allowed else ''}")
@@ -60,7 +55,7 @@ def gather(
     if not index.numel() and index.dtype.is_integer:
         index = casted(index, DType.i64)
     _need_integer(index, "gather(): Expected dtype int32/int64 for index")
-    x, at = _one_dimension(input), _one_dimension(index)
+    x, at = s.as_line(input), s.as_line(index)
     shape, wanted = x._sizes, at._sizes
     if not at.numel():
         return stored(s.reshape(_apply(indexing.take, s.ravel(x), s.ravel(at), axis=0),
@@ -117,7 +112,7 @@ def _aligned(input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Any, 
     _need_integer(index, "scatter(): Expected dtype int32/int64 for index")
     if src.dtype is not input.dtype:
         raise fail(DTypeError, "scatter(): Expected self.dtype to be equal to src.dtype")
-    x, at, source = _one_dimension(input), _one_dimension(index), _one_dimension(src)
+    x, at, source = s.as_line(input), s.as_line(index), s.as_line(src)
     shape, wanted, have = x._sizes, at._sizes, source._sizes
     if not at.numel():
         nothing = filled(0, index.dtype, (*shape[:axis], 0, *shape[axis + 1 :]))
@@ -248,7 +243,7 @@ def _mean(total: Tensor, index: Tensor, axis: int, include_self: bool) -> Tensor
 def _vector(index: Tensor, name: str) -> Tensor:
     if index.dim() > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector")
-    return _one_dimension(index)
+    return s.as_line(index)
 
 
 @public(method=True, node="IndexSelect")
@@ -258,7 +253,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     axis = dimension(dim, input.dim())
     at = _vector(index, "index_select")
     _need_integer(index, "index_select(): Expected dtype int32 or int64 for index")
-    rows = _apply(indexing.take, _one_dimension(input), at, axis=axis)
+    rows = _apply(indexing.take, s.as_line(input), at, axis=axis)
     return stored(rows if input.dim() else s.reshape(rows, ()), out)
 
 
@@ -272,7 +267,7 @@ def _slices(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -
             f"{name}(): self ({SCALAR_NAMES[input.dtype]}) and source "
             f"({SCALAR_NAMES[source.dtype]}) must have the same scalar type",
         )
-    x, values = _one_dimension(input), _one_dimension(source)
+    x, values = s.as_line(input), s.as_line(source)
     shape, have, count = x._sizes, values._sizes, at.numel()
     size = have[axis] if axis < len(have) else 1
     if count != size:
@@ -329,7 +324,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     if index.dtype is not DType.i64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     axis = dimension(dim, input.dim())
-    x = _one_dimension(input)
+    x = s.as_line(input)
     shape = x._sizes
     at = wrapped(_vector(index, "index_fill_"), shape[axis], axis)
     spread = (*shape[:axis], at.numel(), *shape[axis + 1 :])

@@ -381,6 +381,11 @@ def dsplit(
 # -- padding -------------------------------------------------------------------------------------
 
 
+def as_line(x: Tensor) -> Tensor:
+    """A 0-d tensor as a line of one element."""
+    return x if x.dim() else reshape(x, 1)
+
+
 def padded(input: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
     """`value` put before and after along each axis: `widths[axis]` is (before, after), and
     negative widths cut elements off."""

@@ -24,7 +24,7 @@ from frontend.nn.recurrent import (
     step_of,
     unstacked,
 )
-from frontend.nn.utils.rnn import known
+from frontend.nn.utils.rnn import known_array
 from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
@@ -46,7 +46,7 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
         if named.keys() != set(names) or len(named) != len(arguments) + len(keywords):
             raise TypeError(f"{name}() takes the arguments {', '.join(names)}")
         if packed:
-            sizes = tuple(known(named["batch_sizes"], f"{name}()'s batch_sizes").tolist())
+            sizes = tuple(known_array(named["batch_sizes"], f"{name}()'s batch_sizes").tolist())
             return _run(name, mode, named["data"], sizes, named)
         x = named["input"]
         if x.dim() != 3:

@@ -23,7 +23,7 @@ def rows_and_columns(x: SparseTensor) -> tuple[Tensor, Tensor]:
     return (minor, major) if x._about else (major, minor)
 
 
-def expanded(ends: Tensor, others: Tensor) -> Tensor:
+def row_of_each(ends: Tensor, others: Tensor) -> Tensor:
     """In which row each element is, of rows with these ends: i64 [nnz]."""
     if STATE.mode is None:
         array = ends._array("rows of a sparse tensor")

@@ -491,6 +491,6 @@ def unpickled(cls: Any, parts: tuple[Tensor, ...], size: Any, about: Any) -> Any
 
 
 OWN.update({
-    "dense": places.dense_of, "coalesced": places.coalesced, "expanded": places.expanded,
+    "dense": places.dense_of, "coalesced": places.coalesced, "row_of_each": places.row_of_each,
     "text": sparse_text, "unpickled": unpickled,
 })  # fmt: skip

@@ -366,7 +366,7 @@ class CompressedTensor(SparseTensor):
         """The row of each element (of columns: the column), i64 [nnz]."""
         known, version = self._rows_known, self._ends_here._version
         if STATE.mode is not None or known is None or known[0] != version:
-            known = version, OWN["expanded"](self._ends_here, self._others_here)
+            known = version, OWN["row_of_each"](self._ends_here, self._others_here)
         if STATE.mode is None:
             self._rows_known = known
         kept: Tensor = known[1]

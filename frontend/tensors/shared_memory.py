@@ -44,7 +44,7 @@ def _descriptor(size: int) -> int:
     return int(descriptor)
 
 
-def mapped(descriptor: int, size: int) -> Block:
+def map_block(descriptor: int, size: int) -> Block:
     """The block of a descriptor, which it takes over."""
     block = Block(descriptor, max(size, 1))
     block.descriptor = descriptor
@@ -61,7 +61,7 @@ def block_of(array: Any) -> Block | None:
 
 def shared_copy(array: np.ndarray) -> np.ndarray:
     """An array like this one in a new block."""
-    block = mapped(_descriptor(max(array.nbytes, 1)), array.nbytes)
+    block = map_block(_descriptor(max(array.nbytes, 1)), array.nbytes)
     copy = over(block, 0, array.shape, array.dtype)
     copy[...] = array
     return copy

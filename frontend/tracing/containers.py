@@ -46,11 +46,11 @@ def size_of(holder: object) -> int:
 
 
 def can_be_put_back(holder: Any) -> bool:
-    """Whether it is one of the kinds that `put_back` fills again."""
+    """Whether it is one of the kinds that `refill` fills again."""
     return isinstance(holder, _KINDS)
 
 
-def put_back(kept: Iterable[tuple[Any, list[Any]]]) -> bool:
+def refill(kept: Iterable[tuple[Any, list[Any]]]) -> bool:
     """Give containers what they held, where that is no longer in them; whether there were any."""
     changed_any = False
     for holder, then in kept:

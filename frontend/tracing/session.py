@@ -35,8 +35,7 @@ from frontend.tracing.assigned import AssignedPlaces
 from frontend.tracing.attributes import AssignedAttributes, refused_attribute
 from frontend.tracing.call_numbers import CallNumbers
 from frontend.tracing.captured import Captured, GraphInput, have_state
-from frontend.tracing.containers import can_be_put_back
-from frontend.tracing.containers import put_back as put_back_contents
+from frontend.tracing.containers import can_be_put_back, refill
 from frontend.tracing.effects import TracedEffects
 from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.guards.globals import CapturedGlobals
@@ -575,7 +574,7 @@ class Session(Mutations):
     def put_back(self, before: BeforeTrace | None = None) -> bool:
         """The call failed: what Python changed is as it was. Whether there was anything."""
         changed = self.captured_globals.put_back(before)
-        return put_back_contents([*self._reached(), *self.kept]) or changed
+        return refill([*self._reached(), *self.kept]) or changed
 
     def undoing(self) -> Callable[[], bool]:
         """What is called in place of `put_back` from now on: who has it keeps what stood there."""

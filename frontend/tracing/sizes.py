@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from frontend.tracing.outside.check import same, shown
+from frontend.tracing.outside.check import same, value_text
 from frontend.tracing.outside.source import PlaceSource
 from frontend.tracing.size_rules import LEAST, Rules
 from frontend.tracing.tree import NUMBERS
@@ -208,7 +208,7 @@ class SizeHistory:
         outside = []
         for place, least, group in places:
             if can_be_open(number := place.read(), least):
-                key = (id(place) if group is None else group, shown(number), least)
+                key = (id(place) if group is None else group, value_text(number), least)
                 if key not in names:
                     name = next(free, f"n{len(example)}")
                     names[key], example[name] = _number(name, number, least), number

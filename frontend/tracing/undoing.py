@@ -17,7 +17,7 @@ import numpy as np
 
 from frontend.tensors.epoch import changed
 from frontend.tensors.tensor import Tensor
-from frontend.tracing.containers import can_be_put_back, container_of, contents, put_back, size_of
+from frontend.tracing.containers import can_be_put_back, container_of, contents, refill, size_of
 from frontend.tracing.guards.kinds import (
     CACHED,
     OURS,
@@ -117,7 +117,7 @@ class BeforeTrace:
         done += [_array_back(*each) for each in self._arrays]
         for generator in self._generators:
             _generator_back(*generator)
-        done.append(put_back(self._containers))
+        done.append(refill(self._containers))
         for function, misses in self._caches:
             if function.cache_info().misses > misses:
                 function.cache_clear()  # there may be traced tensors among it

@@ -23,7 +23,7 @@ from graphc.autodiff.sweep import added
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.copying import copy_graph, extract
 from graphc.ir.graph_queries import descendants
-from graphc.ir.handle import apply, broadcast_to, lift
+from graphc.ir.handle import apply, filled_like
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import TensorType
@@ -35,11 +35,6 @@ from graphc.ops.movement import reshape, transpose
 
 def _floats(types: Sequence[Any]) -> list[int]:
     return [position for position, type in enumerate(types) if type.dtype.is_float]
-
-
-def _all(number: float, like: Any) -> Any:
-    """`number` in the shape and dtype of `like`."""
-    return broadcast_to(lift(number, like), like.shape)
 
 
 # -- scan ----------------------------------------------------------------------------------------
@@ -194,9 +189,11 @@ class _ScanBackward:
         rest = [x for source, x in bound if not source.sliced]
         graph = _ordered_inputs(builder.finish(*returned), [*states, *sums, *sequences, *rest])
         start = [
-            self.cotangents[i] if self.cotangents[i] is not None else _all(0, self.operands[i])
+            self.cotangents[i]
+            if self.cotangents[i] is not None
+            else filled_like(0, self.operands[i])
             for i in carried
-        ] + [_all(0, self.operands[operand]) for _, operand in accumulated]
+        ] + [filled_like(0, self.operands[operand]) for _, operand in accumulated]
         outer = [source.handle for source, _ in bound if source.sliced]
         fixed = [source.handle for source, _ in bound if not source.sliced]
         scanned = apply(

@@ -132,13 +132,13 @@ def lift(number: Any, model: Handle) -> Any:
     """A Python number as a 0-d constant of `model`'s dtype in `model`'s context; a size known only
     at run time as what it then is."""
     if isinstance(number, Dim):
-        return _as(_extent(number, model.dtype.computes_as, model), model.dtype)
+        return cast_to(_extent(number, model.dtype.computes_as, model), model.dtype)
     if type(number) is SizeFloat and number.is_native:
         wide = number.emitted(
             lambda part: _extent(part, DType.f64, model),
             lambda name, left, right: apply(lookup(name), left, right),
         )
-        return _as(wide, model.dtype)
+        return cast_to(wide, model.dtype)
     plain = float(number) if type(number) is SizeFloat else number
     return model.context.constant(np.asarray(plain, dtype=model.dtype.numpy))
 
@@ -150,16 +150,22 @@ def _extent(number: Any, dtype: DType, model: Handle) -> Any:
     return model.context.apply(lookup("extent"), (), {"size": number, "dtype": dtype})[0]
 
 
-def _as(value: Any, dtype: DType) -> Any:
-    return value if value.dtype is dtype else apply(lookup("cast"), value, dtype=dtype)
-
-
 def broadcast_to(operand: Any, shape: Sequence[int]) -> Any:
     """`operand` broadcast to `shape` by an explicit node, or itself where it has that shape."""
     shape = tuple(shape)
     if len(operand.shape) == len(shape) and operand.shape == shape:
         return operand
     return apply(lookup("broadcast"), operand, shape=shape)
+
+
+def filled_like(number: Any, like: Any) -> Any:
+    """A number in the shape and dtype of `like`."""
+    return broadcast_to(lift(number, like), like.shape)
+
+
+def cast_to(operand: Any, dtype: DType) -> Any:
+    """`operand` in `dtype`, by an explicit node, or itself where it has that."""
+    return operand if operand.dtype is dtype else apply(lookup("cast"), operand, dtype=dtype)
 
 
 def sum_to(operand: Any, shape: Sequence[int]) -> Any:

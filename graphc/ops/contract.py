@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ShapeError
+from graphc.ir.handle import cast_to
 from graphc.ir.types import DType, Shape
-from graphc.ops.elementwise import cast
 from graphc.ops.kinds.contract import Contract, Space
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.numpy_convolution import (
@@ -42,7 +42,8 @@ def _matmul_shape(types: Types) -> Shape:
     return (*x.shape[:-1], y.shape[-1])
 
 
-def _swapped(x: Any) -> Any:
+def swapped(x: Any) -> Any:
+    """Matrices transposed."""
     rank = len(x.shape)
     return transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -58,7 +59,7 @@ matmul: Contract = Contract(
     out=lambda b, m, n, types: (*b, *m, *n),
     compute=np.matmul,
     dtypes=NUMBERS,
-    vjp=lambda g, out, x, y: (lambda: matmul(g, _swapped(y)), lambda: matmul(_swapped(x), g)),
+    vjp=lambda g, out, x, y: (lambda: matmul(g, swapped(y)), lambda: matmul(swapped(x), g)),
     samples=lambda m: [
         m(m.normal(3, 4), m.normal(4, 5)), m(m.normal(2, 3, 4), m.normal(2, 4, 5)),
         m(m.normal(1, 7), m.normal(7, 1)), m(m.normal(0, 3), m.normal(3, 2)),
@@ -69,15 +70,11 @@ matmul: Contract = Contract(
 
 
 def _paired_vjp(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    short = _as(g, x.dtype)
+    short = cast_to(g, x.dtype)
     return (
-        lambda: _as(paired_matmul(short, _swapped(y)), x.dtype),
-        lambda: _as(paired_matmul(_swapped(x), short), y.dtype),
+        lambda: cast_to(paired_matmul(short, swapped(y)), x.dtype),
+        lambda: cast_to(paired_matmul(swapped(x), short), y.dtype),
     )
-
-
-def _as(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else cast(x, dtype=dtype)
 
 
 paired_matmul: Contract = Contract(
@@ -206,7 +203,8 @@ def _back_case(lead: Index, place: Index, tap: Index, counts: Shape, geometry: d
     return Case(0, (*lead, *coordinates), tuple(guards))
 
 
-def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
+def geometry_of(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes that all three ops of a convolution have."""
     return {name: attributes[name] for name in ("stride", "padding", "dilation", "groups")}
 
 
@@ -218,7 +216,7 @@ def _conv_vjp(g: Any, out: Any, x: Any, w: Any, **attributes: Any) -> tuple[Any,
 
 
 def _input_grad_vjp(h: Any, out: Any, g: Any, w: Any, **attributes: Any) -> tuple[Any, Any]:
-    geometry = _geometry(attributes)
+    geometry = geometry_of(attributes)
     return (
         lambda: conv(h, w, **geometry),
         lambda: conv_weight_grad(h, g, kernel=w.shape[2:], **geometry),
@@ -226,7 +224,7 @@ def _input_grad_vjp(h: Any, out: Any, g: Any, w: Any, **attributes: Any) -> tupl
 
 
 def _weight_grad_vjp(h: Any, out: Any, x: Any, g: Any, **attributes: Any) -> tuple[Any, Any]:
-    geometry = _geometry(attributes)
+    geometry = geometry_of(attributes)
     return (
         lambda: conv_input_grad(g, h, size=x.shape[2:], **geometry),
         lambda: conv(x, h, **geometry),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.ir.handle import aligned, lift
+from graphc.ir.handle import filled_like
 from graphc.ir.types import DType
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.op import EVERY, FLOATS, NUMBERS, ContentCheck, SampleDrawer
@@ -20,7 +20,7 @@ def elementwise(name: str, scalar: Any, **declaration: Any) -> Elementwise:
 
 
 def _zeros_like(x: Any) -> Any:
-    return aligned(lift(0, x), x)[0]
+    return filled_like(0, x)
 
 
 def _one(m: SampleDrawer) -> Any:

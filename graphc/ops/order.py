@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir.handle import broadcast_to, lift
+from graphc.ir.handle import broadcast_to, filled_like, lift
 from graphc.ir.types import DType
 from graphc.ops.elementwise import (
     cast,
@@ -53,10 +53,6 @@ def _backwards(scan: Any, x: Any, axis: int) -> Any:
     return flip(scan(flip(x, axis), axis=axis), axis)
 
 
-def _full(number: Any, like: Any) -> Any:
-    return broadcast_to(lift(number, like), like.shape)
-
-
 # -- cumulative ----------------------------------------------------------------------------------
 
 
@@ -85,15 +81,15 @@ cumsum: Scan = Scan(
 def _cumprod_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
     # Before the first 0 of a line: Σ g·out over what follows, divided by x. At it: the same sum
     # with the 0 left out. After it every product has that 0 in it.
-    zero = eq(x, _full(0, x))
+    zero = eq(x, filled_like(0, x))
     seen = cumsum(cast(zero, dtype=DType.i64), axis=axis)
-    before = eq(seen, _full(0, seen))
-    first = logical_and(zero, eq(seen, _full(1, seen)))
-    safe = where(zero, _full(1, x), x)
-    without = cumprod(where(first, _full(1, x), x), axis=axis)
+    before = eq(seen, filled_like(0, seen))
+    first = logical_and(zero, eq(seen, filled_like(1, seen)))
+    safe = where(zero, filled_like(1, x), x)
+    without = cumprod(where(first, filled_like(1, x), x), axis=axis)
     at_first = _backwards(cumsum, g * without, axis)
     others = _backwards(cumsum, g * out, axis) / safe
-    return (where(before, others, where(first, at_first, _full(0, x))),)
+    return (where(before, others, where(first, at_first, filled_like(0, x))),)
 
 
 cumprod: Scan = Scan(
@@ -113,11 +109,11 @@ def _logcumsumexp_vjp(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
     # Σ gⱼ·exp(xᵢ - outⱼ) over j from i on, as a logarithm: positive and negative gⱼ apart.
     # What has no logarithm takes the least number: its exponential is 0, and unlike an infinity it
     # has a difference from itself.
-    least = _full(float(np.finfo(x.dtype.numpy).min), x)
+    least = filled_like(float(np.finfo(x.dtype.numpy).min), x)
 
     def part(weight: Any) -> Any:
-        none = le(weight, _full(0, weight))
-        logs = where(none, least, log(where(none, _full(1, weight), weight)))
+        none = le(weight, filled_like(0, weight))
+        logs = where(none, least, log(where(none, filled_like(1, weight), weight)))
         return exp(_backwards(logcumsumexp, logs - out, axis) + x)
 
     return (part(g) - part(-g),)
@@ -188,7 +184,7 @@ def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     # By halves: `position` elements are known to stand before x; `step` more may.
     step = 1 << (int(count).bit_length() - 1)
     while step:
-        further = minimum(position + step, _full(count, position))
+        further = minimum(position + step, filled_like(count, position))
         boundary = gather(boundaries, further - 1, axis=axis)
         before = logical_not(gt(boundary, x) if right else ge(boundary, x))
         if x.dtype.is_float:
@@ -226,11 +222,11 @@ def _middle(x: Any, *, axis: int, ignore_nan: bool = False) -> Any:
     half = lift((size - 1) // 2, order)
     at = broadcast_to(half, tuple(d for a, d in enumerate(x.shape) if a != axis))
     if nan is not None and ignore_nan:
-        at = shift_right(_full(size - 1, nan) - nan, _full(1, nan))
+        at = shift_right(filled_like(size - 1, nan) - nan, filled_like(1, nan))
     elif nan is not None:
         # NaNs are last in order: the first of them, if there is one.
-        at = where(gt(nan, _full(0, nan)), _full(size, nan) - nan, at)
-    at = clamp(at, _full(0, at), _full(size - 1, at))
+        at = where(gt(nan, filled_like(0, nan)), filled_like(size, nan) - nan, at)
+    at = clamp(at, filled_like(0, at), filled_like(size - 1, at))
     return gather(order, keep_axes(at, (axis,), x.shape), axis=axis)
 
 
@@ -261,7 +257,7 @@ def _median_vjp(g: Any, out: Any, x: Any, *, ignore_nan: bool) -> tuple[Any]:
     wide = broadcast_to(out, x.shape)
     chosen = logical_or(eq(x, wide), logical_and(ne(x, x), ne(wide, wide)))
     count = sum(cast(chosen, dtype=x.dtype), axes=tuple(range(len(x.shape))))
-    return (where(chosen, broadcast_to(g / count, x.shape), _full(0, x)),)
+    return (where(chosen, broadcast_to(g / count, x.shape), filled_like(0, x)),)
 
 
 median = Composite(

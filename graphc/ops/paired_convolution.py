@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.errors import ShapeError
+from graphc.ir.handle import cast_to
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ir.undecided import answers_now
-from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad
+from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, geometry_of
 from graphc.ops.elementwise import cast
 from graphc.ops.kinds.contract import Contract, PairAxis, Pairing, Space
 from graphc.ops.kinds.movement import Case
@@ -130,35 +131,27 @@ def _positions(types: Types, attributes: dict[str, Any]) -> int:
 
 
 def _conv_vjp(g: Any, out: Any, x: Any, w: Any, **attributes: Any) -> tuple[Any, Any]:
-    g = _as(g, x.dtype)
+    g = cast_to(g, x.dtype)
     return (
-        lambda: _as(input_grad_of_halves(g, w, size=x.shape[2:], **attributes), x.dtype),
-        lambda: _as(weight_grad_of_halves(x, g, kernel=w.shape[2:], **attributes), w.dtype),
+        lambda: cast_to(input_grad_of_halves(g, w, size=x.shape[2:], **attributes), x.dtype),
+        lambda: cast_to(weight_grad_of_halves(x, g, kernel=w.shape[2:], **attributes), w.dtype),
     )
 
 
 def _input_grad_vjp(h: Any, out: Any, g: Any, w: Any, **attributes: Any) -> tuple[Any, Any]:
-    h, geometry = _as(h, g.dtype), _geometry(attributes)
+    h, geometry = cast_to(h, g.dtype), geometry_of(attributes)
     return (
-        lambda: _as(conv_of_halves(h, w, **geometry), g.dtype),
-        lambda: _as(weight_grad_of_halves(h, g, kernel=w.shape[2:], **geometry), w.dtype),
+        lambda: cast_to(conv_of_halves(h, w, **geometry), g.dtype),
+        lambda: cast_to(weight_grad_of_halves(h, g, kernel=w.shape[2:], **geometry), w.dtype),
     )
 
 
 def _weight_grad_vjp(h: Any, out: Any, x: Any, g: Any, **attributes: Any) -> tuple[Any, Any]:
-    h, geometry = _as(h, x.dtype), _geometry(attributes)
+    h, geometry = cast_to(h, x.dtype), geometry_of(attributes)
     return (
-        lambda: _as(input_grad_of_halves(g, h, size=x.shape[2:], **geometry), x.dtype),
-        lambda: _as(conv_of_halves(x, h, **geometry), g.dtype),
+        lambda: cast_to(input_grad_of_halves(g, h, size=x.shape[2:], **geometry), x.dtype),
+        lambda: cast_to(conv_of_halves(x, h, **geometry), g.dtype),
     )
-
-
-def _as(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else cast(x, dtype=dtype)
-
-
-def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {name: attributes[name] for name in ("stride", "padding", "dilation", "groups")}
 
 
 paired_conv = _paired(

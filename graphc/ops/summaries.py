@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.handle import aligned, lift
+from graphc.ir.handle import filled_like
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float, degrees_of_freedom, mean, var
@@ -15,10 +15,6 @@ from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import SampleDrawer
 
 Axes = tuple[int, ...]
-
-
-def _like(number: float, x: Any) -> Any:
-    return aligned(lift(number, x), x)[0]
 
 
 def _axes_samples(m: SampleDrawer) -> list[Any]:
@@ -36,7 +32,7 @@ def _std(x: Any, *, axes: Axes, correction: float = 1) -> Any:
 
 def _std_vjp(g: Any, out: Any, x: Any, *, axes: Axes, correction: float) -> tuple[Any]:
     # At 0, where the root has no slope, 0, as PyTorch has it.
-    zero = _like(0, g)
+    zero = filled_like(0, g)
     degrees = degrees_of_freedom(x, axes, correction)
     slope = e.where(e.eq(out, zero), zero, g / (out * degrees))
     centred = x - r.spread(mean(x, axes=axes), axes, x.shape)
@@ -55,8 +51,8 @@ def _logsumexp(x: Any, *, axes: Axes) -> Any:
     check_float("logsumexp", x)
     top = r.max(x, axes=axes)
     # An infinite shift would make NaN of infinity less infinity.
-    finite = e.lt(e.abs(top), _like(math.inf, top))
-    shift = e.where(finite, top, _like(0, top))
+    finite = e.lt(e.abs(top), filled_like(math.inf, top))
+    shift = e.where(finite, top, filled_like(0, top))
     total = r.sum(e.exp(x - r.spread(shift, axes, x.shape)), axes=axes)
     return e.log(total) + shift
 

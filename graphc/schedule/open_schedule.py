@@ -29,7 +29,7 @@ from graphc.schedule.threads import (
     RUNS,
     Choice,
     Schedule,
-    Work,
+    SerialWork,
     WorkSplit,
     all_splits,
     call_pays,
@@ -89,7 +89,7 @@ class OpenSchedule:
             inner = tuple(tuple(self._choice(s, numbers) for s in steps) for steps in step.inner)
             return region_choice(inner, int(numbers[step.number]), step.checks)
         extent, nanoseconds = numbers[step.number : step.number + 2]
-        return launch_choice(Work(int(extent), nanoseconds), self.most)
+        return launch_choice(SerialWork(int(extent), nanoseconds), self.most)
 
 
 def _split(most: WorkSplit, choice: Choice) -> WorkSplit:
@@ -161,7 +161,9 @@ class _Opening:
         opened = OpenStep(self._numbers(str(extent), time))
         if always_lt(extent, 2) or not (is_open or isinstance(extent, Dim)):
             count = 1 if isinstance(extent, Dim) else extent
-            return opened, launch_choice(Work(count, 0.0 if is_open else time_at), self.threads)
+            return opened, launch_choice(
+                SerialWork(count, 0.0 if is_open else time_at), self.threads
+            )
         return opened, self._decided("decided by the sizes of each call")
 
     def _region(self, step: Loop | Branch) -> tuple[OpenStep, Choice]:

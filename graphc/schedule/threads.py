@@ -128,16 +128,18 @@ def _table(
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SerialWork:
     """A kernel's extent (parts its range can be cut into) and time on one thread."""
 
     extent: int
     nanoseconds: float
 
 
-def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, Work]:
+def work_of(extents: Mapping[KernelSpec, int]) -> dict[KernelSpec, SerialWork]:
     """The work of each kernel."""
-    return {spec: Work(extent, estimate(spec).nanoseconds) for spec, extent in extents.items()}
+    return {
+        spec: SerialWork(extent, estimate(spec).nanoseconds) for spec, extent in extents.items()
+    }
 
 
 def work_terms(spec: KernelSpec) -> tuple[Terms, Terms, Extent]:
@@ -199,14 +201,14 @@ class Choice:
 CHECK = Choice(1, 0.0, 0.0, "all threads make a check alike", ((),))
 
 
-def schedule(plan: Plan, work: Mapping[KernelSpec, Work], threads: int) -> Schedule:
+def schedule(plan: Plan, work: Mapping[KernelSpec, SerialWork], threads: int) -> Schedule:
     """How to run the plan, its steps in order, on at most `threads` threads, 2 or more."""
     choices = [_choice(step, work, threads) for step in plan.steps]
     return _scheduled(plan, choices, [1] * len(choices))
 
 
 def spread(
-    plan: Plan, work: Mapping[KernelSpec, Work], threads: int, *, grows: bool = True
+    plan: Plan, work: Mapping[KernelSpec, SerialWork], threads: int, *, grows: bool = True
 ) -> tuple[Plan, Schedule]:
     """As `schedule`. Where steps that are not split take long, others run concurrently: then the
     plan has another order, and an arena for it, with `grows` false no larger than before."""
@@ -248,7 +250,7 @@ def one_thread(plan: Plan, reason: str, choices: Sequence[Choice] = ()) -> Sched
     return Schedule(1, tuple(WorkSplit(1, False, text) for text in reasons), reason)
 
 
-def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> Choice:
+def _choice(step: Step, work: Mapping[KernelSpec, SerialWork], threads: int) -> Choice:
     if isinstance(step, Check):
         return CHECK
     if isinstance(step, Loop | Branch):
@@ -256,7 +258,7 @@ def _choice(step: Step, work: Mapping[KernelSpec, Work], threads: int) -> Choice
     return launch_choice(work[step.kernel], threads)
 
 
-def launch_choice(work: Work, threads: int) -> Choice:
+def launch_choice(work: SerialWork, threads: int) -> Choice:
     """A launch: split where that saves time, into parts that are worth it."""
     time, extent = work.nanoseconds, work.extent
     told = f"about {time / 1000:.1f} us"
@@ -270,7 +272,9 @@ def launch_choice(work: Work, threads: int) -> Choice:
     return Choice(wanted, time, gain, f"{told}, range of {extent}")
 
 
-def _region_choice(step: Loop | Branch, work: Mapping[KernelSpec, Work], threads: int) -> Choice:
+def _region_choice(
+    step: Loop | Branch, work: Mapping[KernelSpec, SerialWork], threads: int
+) -> Choice:
     inner = tuple(tuple(_choice(each, work, threads) for each in plan.steps) for plan in step.plans)
     runs = 1 if isinstance(step, Branch) else RUNS if step.count is None else fixed(step.count)
     return region_choice(inner, runs, has_checks(step))

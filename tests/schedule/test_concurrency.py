@@ -18,7 +18,7 @@ from graphc.schedule.dependences import HazardTracker, effects_of, root_buffer_r
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan
-from graphc.schedule.threads import Work, schedule, spread
+from graphc.schedule.threads import SerialWork, schedule, spread
 
 SIZE = TensorType(DType.f32, (16,))  # 64 bytes
 
@@ -30,7 +30,11 @@ def kernel(name: str, inputs: int = 1) -> KernelSpec:
 
 
 WHOLE, LARGE, BOTH = kernel("whole"), kernel("large"), kernel("both", 2)
-WORK = {WHOLE: Work(1, 90_000.0), LARGE: Work(16, 40_000.0), BOTH: Work(16, 40_000.0)}
+WORK = {
+    WHOLE: SerialWork(1, 90_000.0),
+    LARGE: SerialWork(16, 40_000.0),
+    BOTH: SerialWork(16, 40_000.0),
+}
 
 
 def planned(steps: list[Step], places: list[tuple[str, int]] | None = None) -> Plan:
@@ -94,7 +98,7 @@ def test_nothing_moves_past_a_check() -> None:
 
 
 def test_where_little_is_not_split_the_order_stays() -> None:
-    work = {**WORK, WHOLE: Work(1, 2_000.0)}
+    work = {**WORK, WHOLE: SerialWork(1, 2_000.0)}
     plan = planned([run(LARGE, 0, 1)] * 3 + [run(WHOLE, 0, 2), run(LARGE, 0, 3)])
     moved, chosen = spread(plan, work, 2)
     assert moved is plan and chosen == schedule(plan, work, 2)

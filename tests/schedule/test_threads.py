@@ -13,7 +13,7 @@ from graphc.ops.nn.attention import attention
 from graphc.schedule import threads as model
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
-from graphc.schedule.threads import Schedule, Work, estimate, schedule
+from graphc.schedule.threads import Schedule, SerialWork, estimate, schedule
 
 SIZE = TensorType(DType.f32, (16,))  # 64 bytes
 FLAG = TensorType(DType.i64, ())
@@ -25,7 +25,11 @@ def kernel(name: str) -> KernelSpec:
 
 
 SMALL, LARGE, WHOLE = kernel("small"), kernel("large"), kernel("whole")
-WORK = {SMALL: Work(16, 100.0), LARGE: Work(16, 40_000.0), WHOLE: Work(1, 40_000.0)}
+WORK = {
+    SMALL: SerialWork(16, 100.0),
+    LARGE: SerialWork(16, 40_000.0),
+    WHOLE: SerialWork(1, 40_000.0),
+}
 
 
 def planned(buffers: list[tuple[str, int]], steps: list[Step]) -> Plan:
@@ -119,16 +123,16 @@ def test_a_call_without_work_to_split_has_one_thread(spec: KernelSpec, reason: s
 
 
 def test_a_call_that_would_save_little_has_one_thread() -> None:
-    work = {LARGE: Work(16, 3000.0)}
+    work = {LARGE: SerialWork(16, 3000.0)}
     chosen = schedule(planned(ARENA, [run(LARGE, 0, 1)]), work, 2)
     assert chosen.threads == 1 and "saves about 1.4 us of a call, below 4 us" in chosen.reason
 
 
 def test_no_thread_gets_less_than_a_part_is_worth() -> None:
-    work = {LARGE: Work(100, 9000.0)}
+    work = {LARGE: SerialWork(100, 9000.0)}
     plan = planned(ARENA, [run(LARGE, 0, 1)] * 3)
     assert [step.threads for step in schedule(plan, work, 64).steps] == [9, 9, 9]
-    few = {LARGE: Work(3, 90_000.0)}
+    few = {LARGE: SerialWork(3, 90_000.0)}
     assert schedule(plan, few, 64).threads == 3
 
 

@@ -108,7 +108,7 @@ def successful(name: str, info: Tensor, text: str, result: Tensor) -> Tensor:
     written, and names neither matrix nor info."""
     if STATE.mode is None:
         if not info.is_meta:
-            refuse(name, info._array(name), text)
+            raise_for_info(name, info._array(name), text)
         return result
     fine = info == 0
     while fine.dim() < result.dim():
@@ -117,7 +117,7 @@ def successful(name: str, info: Tensor, text: str, result: Tensor) -> Tensor:
     return CONTEXT.apply(check_success, operands, {"message": f"{name}: {text.format('k')}"})[0]
 
 
-def refuse(name: str, info: np.ndarray[Any, Any], text: str) -> None:
+def raise_for_info(name: str, info: np.ndarray[Any, Any], text: str) -> None:
     """Raise LinAlgError for the first matrix whose info is not 0, in PyTorch's words; `text` has a
     place for the info."""
     flat = info.reshape(-1)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
+from frontend.eager.gradients import listed
 from frontend.functions.creation import tensor
 from frontend.functions.logic import isfinite
 from frontend.functions.norms import norm
@@ -27,11 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _listed(tensors: Any) -> list[Any]:
-    """One tensor, or an iterable of them, as a list."""
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
-
-
 def _gradients(parameters: Iterable[Any]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
@@ -47,7 +43,7 @@ def get_total_norm(
     With `error_if_nonfinite` raises RuntimeError where it is infinite or NaN, and TraceError in a
     trace, where that is not known.
     """
-    p, items = float(norm_type), _listed(tensors)
+    p, items = float(norm_type), listed(tensors)
     if not items:
         return tensor(0.0)
     for item in items:
@@ -79,7 +75,7 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) where that is below 1."""
-    limit, grads = as_float(max_norm), _gradients(_listed(parameters))
+    limit, grads = as_float(max_norm), _gradients(listed(parameters))
     if not grads:
         return
     if not isinstance(total_norm, Tensor):
@@ -96,7 +92,7 @@ def clip_grad_norm_(
 ) -> Tensor:  # fmt: skip
     """Scale the gradients of `parameters` in place so that their total norm is at most `max_norm`;
     the norm (0-d) they had. See `get_total_norm` and `clip_grads_with_norm_`."""
-    items = _listed(parameters)
+    items = listed(parameters)
     if isinstance(parameters, GeneratorType) and not items:
         warnings.warn(
             "`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3
@@ -124,5 +120,5 @@ def clip_grad_norm(
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit each element of the gradients to [-clip_value, clip_value], in place."""
     limit = as_float(clip_value)
-    for grad in _gradients(_listed(parameters)):
+    for grad in _gradients(listed(parameters)):
         grad.clamp_(min=-limit, max=limit)

@@ -35,7 +35,7 @@ _UNSORTED = (
 )
 
 
-def known(values: Tensor, what: str) -> np.ndarray:
+def known_array(values: Tensor, what: str) -> np.ndarray:
     """The array of a tensor whose value is known, in a trace too where it is a constant of it.
     Raises TraceError, saying that `what` asked for it."""
     return np.asarray(values._array(what))
@@ -76,7 +76,7 @@ class PackedSequence(_Packed):
 
     def sizes(self) -> tuple[int, ...]:
         """`batch_sizes` as numbers."""
-        return tuple(known(self.batch_sizes, "a PackedSequence's batch_sizes").tolist())
+        return tuple(known_array(self.batch_sizes, "a PackedSequence's batch_sizes").tolist())
 
     @property
     def is_cuda(self) -> bool:
@@ -129,7 +129,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def _lengths(lengths: Any) -> np.ndarray:
     """Lengths as an int64 array [batch]; of floats, the whole part."""
     if isinstance(lengths, Tensor):
-        array = known(lengths, "the lengths of sequences")
+        array = known_array(lengths, "the lengths of sequences")
     else:
         # PyTorch makes a tensor of the list, so text and the like raise here.
         array = np.asarray(lengths)
@@ -245,7 +245,7 @@ def _taken(lengths: Tensor, order: Tensor) -> Tensor:
     mode = STATE.mode
     if mode is None or mode.known(lengths) is None or mode.known(order) is None:
         return index_select(lengths, 0, order)
-    return tensor(known(lengths, "lengths")[known(order, "unsorted_indices")])
+    return tensor(known_array(lengths, "lengths")[known_array(order, "unsorted_indices")])
 
 
 def pad_sequence(

@@ -12,7 +12,7 @@ import numpy as np
 from frontend.tensors.sizes import extents_in, is_open
 from frontend.tensors.tensor import Tensor
 from frontend.tracing.containers import MAPPINGS, container_of, contents, size_of
-from frontend.tracing.outside.check import Equals, ValueCheck, is_plain, same, shown
+from frontend.tracing.outside.check import Equals, ValueCheck, is_plain, same, value_text
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import (
     Call,
@@ -48,8 +48,8 @@ def item_names(holder: object, label: str) -> Iterator[str]:
     base = container_of(holder)
     if base in MAPPINGS:
         keys = list(base.keys(holder))
-        yield from (f"key {shown(key)} of {label}" for key in keys)
-        yield from (f"item {shown(key)} of {label}" for key in keys)
+        yield from (f"key {value_text(key)} of {label}" for key in keys)
+        yield from (f"item {value_text(key)} of {label}" for key in keys)
     elif issubclass(base, list | tuple | deque):
         yield from (f"item {number} of {label}" for number in range(size_of(holder)))
     else:
@@ -110,7 +110,7 @@ class Contents(ValueCheck[list[object]]):
             return f"{label} was given items, or lost some"
         triples = zip(item_names(self.holder, label), now, then)
         return "; ".join(
-            f"{name} was {shown(old)}, is {shown(new, old)}"
+            f"{name} was {value_text(old)}, is {value_text(new, old)}"
             for name, new, old in triples
             if not same(new, old)
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from frontend.tracing.guards.items import Cached, Items, array_guard
 from frontend.tracing.guards.kinds import outside_trace
-from frontend.tracing.outside.check import Same, shown
+from frontend.tracing.outside.check import Same, value_text
 from frontend.tracing.outside.guard import Guard
 from frontend.tracing.outside.source import ItemSource, LookupSource
 
@@ -29,7 +29,9 @@ class Absent(Same):
 
     def reason(self, label: str, now: object) -> str:
         there = sorted(self._missing & self._names.keys())
-        return "; ".join(f"{name!r} was not there, is {shown(self._names[name])}" for name in there)
+        return "; ".join(
+            f"{name!r} was not there, is {value_text(self._names[name])}" for name in there
+        )
 
     def text(self, label: str) -> str:
         return ""

@@ -52,7 +52,7 @@ def same(left: object, right: object) -> bool:
     return repr(left) == repr(right) if kind is complex else bool(left == right)
 
 
-def shown(value: object, then: object = None) -> str:
+def value_text(value: object, then: object = None) -> str:
     """A value in a reason."""
     if is_plain(value):
         return repr(value)
@@ -101,7 +101,7 @@ class Same(ValueCheck[object]):
     def reason(self, label: str, now: object) -> str:
         if now is MISSING:
             return f"{label} was deleted"
-        return f"{label} was {shown(self.then)}, is {shown(now, self.then)}"
+        return f"{label} was {value_text(self.then)}, is {value_text(now, self.then)}"
 
     def text(self, label: str) -> str:
         return f"{label}={self.then!r}" if is_plain(self.then) else ""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphc.ir.handle import aligned, lift
+from graphc.ir.handle import aligned, filled_like
 from graphc.ops import elementwise as e
 from graphc.ops import reduce as r
 from graphc.ops.composite import check_float
@@ -16,17 +16,13 @@ from graphc.ops.kinds.op import SampleDrawer
 Axes = tuple[int, ...]
 
 
-def _like(number: float, x: Any) -> Any:
-    return aligned(lift(number, x), x)[0]
-
-
 def _norm(x: Any, *, p: float = 2.0, axes: Axes) -> Any:
     check_float("norm", x)
     if p == 2:
         return e.sqrt(r.sum(x * x, axes=axes))
     size = e.abs(x)
     if p == 0:
-        return r.sum(e.cast(e.ne(x, _like(0, x)), dtype=x.dtype), axes=axes)
+        return r.sum(e.cast(e.ne(x, filled_like(0, x)), dtype=x.dtype), axes=axes)
     if p == 1:
         return r.sum(size, axes=axes)
     if math.isinf(p):
@@ -36,7 +32,7 @@ def _norm(x: Any, *, p: float = 2.0, axes: Axes) -> Any:
 
 def _norm_vjp(g: Any, out: Any, x: Any, *, p: float, axes: Axes) -> tuple[Any]:
     if p == 0:
-        return (_like(0, x),)
+        return (filled_like(0, x),)
     if p == 1:
         return (r.spread(g, axes, x.shape) * e.sign(x),)
     if math.isinf(p):
@@ -44,19 +40,19 @@ def _norm_vjp(g: Any, out: Any, x: Any, *, p: float, axes: Axes) -> tuple[Any]:
         share = g / r.sum(best, axes=axes)
         return (e.sign(x) * best * r.spread(share, axes, x.shape),)
     # d|x|/dx = sign(x) |x|^(p-1) / |out|^(p-1), neither power taken at 0.
-    none = e.eq(out, _like(0, out))
-    safe = e.where(none, _like(1, out), out)
-    scale = e.where(none, _like(0, out), g / (safe if p == 2 else _power(safe, p - 1)))
+    none = e.eq(out, filled_like(0, out))
+    safe = e.where(none, filled_like(1, out), out)
+    scale = e.where(none, filled_like(0, out), g / (safe if p == 2 else _power(safe, p - 1)))
     if p == 2:
         return (x * r.spread(scale, axes, x.shape),)
-    zero = e.eq(x, _like(0, x))
-    size = e.where(zero, _like(1, x), e.abs(x))
-    slope = e.where(zero, _like(0, x), e.sign(x) * _power(size, p - 1))
+    zero = e.eq(x, filled_like(0, x))
+    size = e.where(zero, filled_like(1, x), e.abs(x))
+    slope = e.where(zero, filled_like(0, x), e.sign(x) * _power(size, p - 1))
     return (slope * r.spread(scale, axes, x.shape),)
 
 
 def _power(x: Any, exponent: float) -> Any:
-    return e.pow(x, _like(exponent, x))
+    return e.pow(x, filled_like(exponent, x))
 
 
 def _samples(m: SampleDrawer) -> list[Any]:

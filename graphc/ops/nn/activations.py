@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.ir.handle import aligned, lift
+from graphc.ir.handle import filled_like
 from graphc.ops import elementwise as e
 from graphc.ops.elementwise import elementwise
 from graphc.ops.kinds.composite import Composite
@@ -24,12 +24,8 @@ def _kinked(m: SampleDrawer, **attributes: Any) -> list[Any]:
             m(steps, differentiable=False, **attributes)]  # fmt: skip
 
 
-def _like(number: float, x: Any) -> Any:
-    return aligned(lift(number, x), x)[0]
-
-
 def _zeros(x: Any) -> Any:
-    return _like(0, x)
+    return filled_like(0, x)
 
 
 # -- smooth --------------------------------------------------------------------------------------
@@ -118,7 +114,7 @@ def _elu(s: Any, x: Any, *, alpha: float = 1.0, scale: float = 1.0, rate: float 
 def _elu_vjp(g: Any, out: Any, x: Any, *, alpha: float, scale: float, rate: float) -> tuple[Any]:
     # Not from `out`, which cancels far below 0.
     below = e.exp(e.minimum(x, _zeros(x)) * rate) * (alpha * scale * rate)
-    return (g * e.where(x > 0, _like(scale, x), below),)
+    return (g * e.where(x > 0, filled_like(scale, x), below),)
 
 
 elu = elementwise(
