@@ -135,3 +135,23 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     mine = _eager(self, "map2_").ravel().tolist()
     rest = [_eager(expanded(each, self._sizes), "map2_").ravel().tolist() for each in (x, y)]
     return _put(self, list(map(callable, mine, *rest)))
+
+
+@public(at="", method=True)
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """`fill_value` on the diagonal, in place; with `wrap` it starts anew below a tall matrix."""
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    if self.dim() > 2:
+        places = range(self.shape[0])
+        for i in places:
+            self[(i,) * self.dim()] = fill_value
+        return self
+    rows, columns = self.shape
+    select.diagonal(self).fill_(fill_value)
+    if wrap:
+        for start in range(columns + 1, rows, columns + 1):
+            select.diagonal(self[start:]).fill_(fill_value)
+    return self

@@ -1,4 +1,5 @@
-"""`norm` as PyTorch had it before `torch.linalg`: of vectors, and the nuclear one of matrices."""
+"""`norm` as PyTorch had it before `torch.linalg`: of vectors, and the nuclear one of matrices;
+and slices held to a norm."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import Any
 from frontend.functions import linalg
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.declarations import public
-from frontend.functions.reduce import vector_norm
+from frontend.functions.pointwise import where
+from frontend.functions.reduce import dimension, vector_norm
 from frontend.tensors.tensor import Tensor
 
 
@@ -27,3 +29,19 @@ def norm(
         raise RuntimeError(f"norm(): p={p!r} is not supported; use a number, 'fro' or 'nuc'")
     return stored(vector_norm("norm", input, 2 if p in ("fro", None) else p, dim, keepdim, dtype),
                   out)  # fmt: skip
+
+
+@public(method=True, in_place=True, out=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """The slices along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+    need_tensors("renorm", input=input)
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.dim() < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()}")
+    axis = dimension(dim, input.dim())
+    others = [other for other in range(input.dim()) if other != axis]
+    lengths = norm(input, p, others, keepdim=True)
+    return input * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)

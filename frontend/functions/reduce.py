@@ -333,3 +333,18 @@ def vector_norm(
     if kind.is_complex:
         parts = f.abs(parts)
     return reduced(norms.norm, parts, dim, keepdim, p=float(p))
+
+
+@public(at="", method=True)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over the dimensions that broadcasting from `size` would repeat."""
+    wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+    shape = self._sizes
+    if not wanted:
+        return sum(self)
+    lead = len(shape) - len(wanted)
+    tail = shape[lead:] if lead >= 0 else ()
+    if lead < 0 or [w for w, s in zip(wanted, tail) if w not in (1, s)]:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    axes = [*range(lead), *(lead + i for i, (w, s) in enumerate(zip(wanted, tail)) if w != s)]
+    return sum(self, axes, keepdim=True).reshape(wanted) if axes else self

@@ -8,6 +8,12 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "i0_ igamma_ igammac_ mvlgamma_",
         "in_place_functions": "i0_",
     },
+    "frontend.functions.compaction": {
+        "torch": "nonzero_static",
+        "methods": "nonzero_static",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.copies": {
         "torch": (
             "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
@@ -79,6 +85,12 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.memory_order": {
+        "torch": "as_strided_scatter empty_permuted",
+        "methods": "as_strided_scatter dim_order",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.quantization": {
         "torch": (
             "_int_mm dequantize fake_quantize_per_channel_affine "
@@ -86,19 +98,6 @@ LAZY: dict[str, dict[str, str]] = {
         ),
         "methods": "",
         "in_place": "",
-        "in_place_functions": "",
-    },
-    "frontend.functions.rare": {
-        "torch": (
-            "as_strided_scatter constant_pad_nd empty_permuted get_device is_inference "
-            "is_inference_mode_enabled is_nonzero is_same_size is_signed nonzero_static "
-            "renorm"
-        ),
-        "methods": (
-            "as_strided_scatter dim_order fill_diagonal_ is_nonzero is_same_size "
-            "nonzero_static renorm sum_to_size"
-        ),
-        "in_place": "renorm_",
         "in_place_functions": "",
     },
     "frontend.functions.sparse_layouts": {
@@ -114,6 +113,15 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.tensor_properties": {
+        "torch": (
+            "get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
+            "is_signed"
+        ),
+        "methods": "is_nonzero is_same_size",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.windows": {
         "torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "methods": "",
@@ -122,8 +130,8 @@ LAZY: dict[str, dict[str, str]] = {
     },
     "frontend.nn.functional.native_layers": {
         "torch": (
-            "affine_grid_generator embedding_bag embedding_renorm_ grid_sampler "
-            "grid_sampler_2d grid_sampler_3d native_batch_norm native_dropout "
+            "affine_grid_generator constant_pad_nd embedding_bag embedding_renorm_ "
+            "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_dropout "
             "native_group_norm native_layer_norm native_norm"
         ),
         "methods": "",

@@ -5,6 +5,7 @@ from frontend.functions.bessel_and_gamma import i0 as i0
 from frontend.functions.bessel_and_gamma import mvlgamma as mvlgamma
 from frontend.functions.bessel_and_gamma import igamma as igamma
 from frontend.functions.bessel_and_gamma import igammac as igammac
+from frontend.functions.compaction import nonzero_static as nonzero_static
 from frontend.functions.complex_numbers import real as real
 from frontend.functions.complex_numbers import imag as imag
 from frontend.functions.complex_numbers import view_as_real as view_as_real
@@ -180,7 +181,10 @@ from frontend.functions.matrix import addr as addr
 from frontend.functions.matrix import baddbmm as baddbmm
 from frontend.functions.matrix import addbmm as addbmm
 from frontend.functions.memory import resize_as_ as resize_as_
+from frontend.functions.memory_order import empty_permuted as empty_permuted
+from frontend.functions.memory_order import as_strided_scatter as as_strided_scatter
 from frontend.functions.norms import norm as norm
+from frontend.functions.norms import renorm as renorm
 from frontend.functions.order import sort as sort
 from frontend.functions.order import argsort as argsort
 from frontend.functions.order import msort as msort
@@ -270,17 +274,6 @@ from frontend.functions.ranges import range as range
 from frontend.functions.ranges import linspace as linspace
 from frontend.functions.ranges import logspace as logspace
 from frontend.functions.ranges import eye as eye
-from frontend.functions.rare import is_nonzero as is_nonzero
-from frontend.functions.rare import is_same_size as is_same_size
-from frontend.functions.rare import is_signed as is_signed
-from frontend.functions.rare import get_device as get_device
-from frontend.functions.rare import is_inference as is_inference
-from frontend.functions.rare import is_inference_mode_enabled as is_inference_mode_enabled
-from frontend.functions.rare import constant_pad_nd as constant_pad_nd
-from frontend.functions.rare import renorm as renorm
-from frontend.functions.rare import empty_permuted as empty_permuted
-from frontend.functions.rare import as_strided_scatter as as_strided_scatter
-from frontend.functions.rare import nonzero_static as nonzero_static
 from frontend.functions.rearrange import flip as flip
 from frontend.functions.rearrange import fliplr as fliplr
 from frontend.functions.rearrange import flipud as flipud
@@ -368,6 +361,12 @@ from frontend.functions.statistics import var as var
 from frontend.functions.statistics import std as std
 from frontend.functions.statistics import var_mean as var_mean
 from frontend.functions.statistics import std_mean as std_mean
+from frontend.functions.tensor_properties import is_nonzero as is_nonzero
+from frontend.functions.tensor_properties import is_same_size as is_same_size
+from frontend.functions.tensor_properties import is_signed as is_signed
+from frontend.functions.tensor_properties import get_device as get_device
+from frontend.functions.tensor_properties import is_inference as is_inference
+from frontend.functions.tensor_properties import is_inference_mode_enabled as is_inference_mode_enabled
 from frontend.functions.tensor_types import FloatTensor as FloatTensor
 from frontend.functions.tensor_types import DoubleTensor as DoubleTensor
 from frontend.functions.tensor_types import HalfTensor as HalfTensor
@@ -473,6 +472,7 @@ from frontend.nn.functional.native_layers import grid_sampler as grid_sampler
 from frontend.nn.functional.native_layers import grid_sampler_2d as grid_sampler_2d
 from frontend.nn.functional.native_layers import grid_sampler_3d as grid_sampler_3d
 from frontend.nn.functional.native_layers import affine_grid_generator as affine_grid_generator
+from frontend.nn.functional.native_layers import constant_pad_nd as constant_pad_nd
 from frontend.nn.functional.pooling import max_pool1d as max_pool1d
 from frontend.nn.functional.pooling import max_pool2d as max_pool2d
 from frontend.nn.functional.pooling import max_pool3d as max_pool3d

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.functions import norms, order, pointwise, reduce, scatter, statistics, unary
+from frontend.functions.arguments import need_tensors
 from frontend.functions.creation import empty, full, ones_like, zeros
 from frontend.functions.declarations import public
 from frontend.functions.network_draws import drawn_inside
 from frontend.functions.ranges import arange
+from frontend.functions.shape import padded
 from frontend.nn import functional as F
+from frontend.tensors.limits import fitting
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
+from graphc.errors import ShapeError
+from graphc.ir.builder import user_location
 from graphc.system import IMPORTING
 
 
@@ -170,3 +175,19 @@ def grid_sampler_3d(
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`affine_grid`."""
     return F.affine_grid(theta, list(size), align_corners)
+
+
+@public()
+def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+    """`value` around the elements: `pad` has the widths before and after, the last dimension
+    first. Negative widths cut off."""
+    need_tensors("constant_pad_nd", input=input)
+    widths = list(pad)
+    if len(widths) % 2 or len(widths) > 2 * input.dim():
+        raise ShapeError(
+            f"constant_pad_nd: {len(widths)} widths for {input.dim()} dimensions",
+            hint="two for each of the last dimensions",
+            location=user_location(),
+        )
+    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)][::-1]
+    return padded(input, [(0, 0)] * (input.dim() - len(pairs)) + pairs, fitting(value, input.dtype))
