@@ -18,11 +18,7 @@ from frontend.eager.uncompiled import (
     read_by,
 )
 from graphc.ir.types import TensorType
-from graphc.ops.elementwise import cast
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.contract import Contract
-from graphc.ops.kinds.index import Gather, Scatter
-from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.region import Region
 from graphc.ops.movement import broadcast, reshape, slice_, transpose
 from graphc.ops.strided import diagonal, slide
@@ -109,15 +105,7 @@ def _run_by_numpy(op: Any, attributes: dict[str, Any], arrays: tuple[Any, ...]) 
 
 def _widened(op: Any, types: tuple[TensorType, ...]) -> tuple[TensorType, ...] | None:
     """The operand types `op` computes with, where some are storage types it does not take."""
-    if op is cast or isinstance(op, Movement | Gather | Region | Uncompiled):
-        return None
-    if isinstance(op, Contract) and op.widens:  # f16, bf16 and bytes as they are
-        return None
-    if isinstance(op, Composite) and op.takes_stored:
-        return None
-    if isinstance(op, Scatter) and op.combine is None:  # elements are moved, as they are
-        return None
-    if not any(type.dtype.is_storage for type in types):
+    if op.takes_stored or not any(type.dtype.is_storage for type in types):
         return None
     return tuple([type.with_dtype(type.dtype.computes_as) for type in types])
 

@@ -87,6 +87,7 @@ class Uncompiled:
     takes the value `new`."""
 
     differentiable = True
+    takes_stored = True
     check_rule = None
     kind = "uncompiled"
     region_names: tuple[str, ...] = ()

@@ -64,8 +64,8 @@ def table(imported: frozenset[str]) -> str:
             continue
         lines.append(f'    "{module}": {{\n')
         for kind, names in kinds_of(module).items():
-            parts = textwrap.wrap(names, 80) or [""]
-            if len(parts) == 1 and len(names) + len(kind) < 84:
+            parts = textwrap.wrap(names, 80) if len(names) > 86 else [names]
+            if len(names) + len(kind) < 86:
                 lines.append(f'        "{kind}": "{names}",\n')
                 continue
             texts = [f'            "{part} "\n' for part in parts[:-1]]

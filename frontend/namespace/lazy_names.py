@@ -115,8 +115,7 @@ LAZY: dict[str, dict[str, str]] = {
     },
     "frontend.functions.tensor_properties": {
         "torch": (
-            "get_device is_inference is_inference_mode_enabled is_nonzero is_same_size "
-            "is_signed"
+            "get_device is_inference is_inference_mode_enabled is_nonzero is_same_size is_signed"
         ),
         "methods": "is_nonzero is_same_size",
         "in_place": "",

@@ -86,7 +86,6 @@ paired_matmul: Contract = Contract(
     out=matmul.out,
     compute=np.matmul,
     dtypes=(*FLOATS, DType.f16, DType.bf16),
-    widens=True,
     pairs=True,
     vjp=_paired_vjp,
     samples=matmul.samples,
@@ -111,7 +110,6 @@ int_matmul: Contract = Contract(
     compute=_integer_product,
     dtypes=(DType.i8, DType.u8),
     right_dtypes=(DType.i8,),
-    widens=True,
     vjp=None,
     samples=lambda m: [
         m(m.bytes(*x), m.bytes(*y))

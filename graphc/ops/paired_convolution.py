@@ -111,7 +111,7 @@ def _paired(
         f"paired_{sibling.name}", shape, parameters=sibling.parameters, space=space,
         left=case(sibling.left), right=case(sibling.right), out=sibling.out,
         compute=sibling.compute_rule, dtypes=(*FLOATS, DType.f16, DType.bf16),
-        phases=sibling.phases, widens=True, pairs=True, pairing=pairing, **rest,
+        phases=sibling.phases, pairs=True, pairing=pairing, **rest,
     )  # fmt: skip
 
 

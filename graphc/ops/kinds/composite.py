@@ -7,10 +7,10 @@ from typing import Any
 
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 from graphc.ir.undecided import memo_of
 from graphc.latest import Latest
-from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import ANY, Arrays, Op, Types, keyword_parameters
 from graphc.system import IMPORTING
 
 DEFINITIONS = 1024
@@ -23,15 +23,15 @@ class Composite(Op):
     gradient is that of the definition. `recipe` names the kernel recipe that computes it whole,
     where `pays(types)`; of operands without elements it never does. `epilogue`: the recipe takes
     elementwise work behind the result into its kernel; `stores_anywhere`: it stores results
-    where transposes, reshapes and joins put them. `takes_stored`: its definition takes operands of
-    storage types as they are; eager mode widens those of other ops first."""
+    where transposes, reshapes and joins put them. `dtypes`: those of all operands, where the
+    definition does not say."""
 
     kind = "composite"
 
     def __init__(
         self, name: str, define: Callable[..., Any], *, recipe: str | None = None,
         pays: Callable[[Types], bool] = lambda types: True, epilogue: bool = False,
-        stores_anywhere: bool = False, takes_stored: bool = False, **rest: Any,
+        stores_anywhere: bool = False, dtypes: tuple[DType, ...] | None = None, **rest: Any,
     ):  # fmt: skip
         rest.setdefault("vjp", None)
         own_gradient = rest["vjp"] is not None
@@ -40,7 +40,8 @@ class Composite(Op):
         self.recipe = recipe
         self.epilogue = epilogue
         self.stores_anywhere = stores_anywhere
-        self.takes_stored = takes_stored
+        self._expected = dtypes
+        self.dtypes = dtypes or ANY
         self._pays = pays
         self.has_own_gradient = own_gradient
         self.differentiable = rest.get("differentiable", True)
@@ -70,6 +71,8 @@ class Composite(Op):
         return known
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
+        for position, type in enumerate(types if self._expected is not None else ()):
+            self.expect_dtype(type, self.dtypes, position)
         return tuple(self.definition(types, attributes).output_types)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:

@@ -57,11 +57,11 @@ class Contract(Op):
     skipped: it adds nothing, also where the other operand is infinite);
     `out(b, m, n)` the coordinate of the result. The three get `types` and attributes too.
 
-    With `widens` results, sums and products have the type that the operands' compute as.
-    `right_dtypes`: the types of the right operand, where those are not the left one's. With `pairs`
-    indices of k are added two at a time, the odd one first; an odd number of them ends with one
-    product more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2,
-    that says which of a pair, the odd one first.
+    Results, sums and products have the type that the operands' compute as. `right_dtypes`: the
+    types of the right operand, where those are not the left one's. With `pairs` indices of k
+    are added two at a time, the odd one first; an odd number of them ends with one product
+    more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2, that
+    says which of a pair, the odd one first.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
@@ -80,7 +80,6 @@ class Contract(Op):
         *,
         dtypes: tuple[DType, ...],
         phases: Callable[..., Shape] | None = None,
-        widens: bool = False,
         right_dtypes: tuple[DType, ...] | None = None,
         pairs: bool = False,
         pairing: Callable[[Types, dict[str, Any]], Pairing] | None = None,
@@ -96,7 +95,6 @@ class Contract(Op):
         self.compute_rule = compute
         self.dtypes = dtypes
         self.phases = phases
-        self.widens = widens
         self.right_dtypes = right_dtypes
         self.pairs = pairs
         self.pairing = pairing
@@ -110,8 +108,7 @@ class Contract(Op):
                 f"{self.name} takes operands of one dtype, got {types[0]}, {types[1]}",
                 hint="cast one of them",
             )
-        dtype = types[0].dtype.computes_as if self.widens else types[0].dtype
-        return (TensorType(dtype, self.shape_rule(types, **attributes)),)
+        return (TensorType(types[0].dtype.computes_as, self.shape_rule(types, **attributes)),)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
         arrays = self._widened(arrays)
@@ -156,6 +153,6 @@ class Contract(Op):
 
     def _widened(self, arrays: Arrays) -> Arrays:
         """Operands in the dtype of the sums."""
-        if not self.widens:
+        if not self.takes_stored:
             return arrays
         return tuple(each.astype(DType.of(each.dtype).computes_as.numpy) for each in arrays)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.errors import DTypeError
 from graphc.ir.types import DType, Shape, TensorType, row_major_strides
-from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import EVERY, Array, Arrays, Op, Types, keyword_parameters
 
 
 class Gather(Op):
@@ -17,6 +17,7 @@ class Gather(Op):
     coordinate in operand 0, where `read(coordinate)` is an element of the index operand 1."""
 
     kind = "gather"
+    dtypes = EVERY
 
     def __init__(
         self,

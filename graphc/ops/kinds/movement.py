@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import Extent
 from graphc.ir.types import Shape, TensorType
-from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import EVERY, Array, Arrays, Op, Types, keyword_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Movement(Op):
     arrays. `shape(types, **attributes)` is the result's shape, `view` the fast NumPy form."""
 
     kind = "movement"
+    dtypes = EVERY
 
     def __init__(
         self,

@@ -107,6 +107,8 @@ class Op:
     kind = "op"
     results = 1
     region_names: tuple[str, ...] = ()
+    dtypes: tuple[DType, ...] = ANY
+    """The types that operands may have; positions and conditions have types of their own."""
 
     def __init__(
         self,
@@ -181,6 +183,12 @@ class Op:
         return self.compute(arrays, attributes)
 
     # -- shared ------------------------------------------------------------------------------
+
+    @property
+    def takes_stored(self) -> bool:
+        """Whether it takes operands of storage types as they are. Eager mode widens those of other
+        ops to what they compute as."""
+        return any(dtype.is_storage for dtype in self.dtypes)
 
     def checks(self, types: Types, attributes: dict[str, Any]) -> tuple[ContentCheck, ...]:
         """Conditions on the content of operands, tested before anything is written."""

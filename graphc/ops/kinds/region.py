@@ -16,7 +16,7 @@ from graphc.errors import AttributeValueError, DTypeError, GraphError, ShapeErro
 from graphc.ir.dims import Dim
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
-from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
+from graphc.ops.kinds.op import EVERY, REQUIRED, Arrays, Op, Types
 from graphc.system import IMPORTING
 
 GRADIENT_RULES: dict[str, Callable[..., Any]] = {}
@@ -33,6 +33,7 @@ class Region(Op):
     `run(region, arrays)` are a region's outputs."""
 
     kind = "region"
+    dtypes = EVERY
 
     def __init__(self, name: str, **rest: Any):
         super().__init__(name, **rest)

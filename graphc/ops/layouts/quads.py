@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType, Shape
 from graphc.ops import reduce
@@ -67,8 +67,6 @@ unpack_quads: Movement = Movement(
 
 
 def _pack_quads(x: Any, *, vectors: int = 1, lanes: int = 1) -> Any:
-    if x.dtype is not DType.i8:
-        raise DTypeError(f"pack_quads of {x.tensor_type}: expected i8")
     if len(x.shape) != 2:
         raise ShapeError(f"pack_quads of {x.tensor_type}: expected a matrix")
     depth, columns = x.shape
@@ -95,7 +93,7 @@ def _bytes(x: Any) -> Any:
 # A matrix of i8 [depth, columns] as [tiles, quads of depth + 1, vectors, 4 * lanes]; a depth that
 # is no multiple of four ends in zeros.
 pack_quads: Composite = Composite(
-    "pack_quads", _pack_quads, differentiable=False, takes_stored=True,
+    "pack_quads", _pack_quads, differentiable=False, dtypes=(DType.i8,),
     samples=lambda m: [
         m(m.bytes(8, 16), vectors=2, lanes=4), m(m.bytes(1, 1)),
         m(m.bytes(7, 70), vectors=3, lanes=8),

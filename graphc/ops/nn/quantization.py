@@ -173,14 +173,16 @@ NIBBLE = 4
 """Bits of half a byte."""
 
 
-def _check_bytes(op: str, x: Any) -> None:
-    if x.dtype is not DType.u8 or not x.shape:
-        raise DTypeError(f"{op} takes bytes (u8) with an axis, got {x.tensor_type}")
+def _last_axis(op: str, x: Any) -> tuple[list[Any], Any]:
+    """The sizes of the others, and of the last axis."""
+    if not x.shape:
+        raise ShapeError(f"{op} takes bytes with an axis, got {x.tensor_type}")
+    *outer, last = x.shape
+    return outer, last
 
 
 def _pack_nibbles(x: Any) -> Any:
-    _check_bytes("pack_nibbles", x)
-    *outer, last = x.shape
+    outer, last = _last_axis("pack_nibbles", x)
     if type(last) is not int or last % 2:
         raise ShapeError(
             f"pack_nibbles of {x.tensor_type}: the last axis is to be even, two a byte"
@@ -206,18 +208,17 @@ def _low_bits(x: Any) -> Any:
 
 
 def _unpack_nibbles(x: Any) -> Any:
-    _check_bytes("unpack_nibbles", x)
+    outer, last = _last_axis("unpack_nibbles", x)
     apart = (*x.shape, 2)
     wide = _wide(broadcast(reshape(x, shape=(*x.shape, 1)), shape=apart))
     place = iota_like(x, apart, len(apart) - 1, DType.i32)
     halves = e.cast(_low_bits(shift_right(wide, place * NIBBLE)), dtype=x.dtype)
-    *outer, last = x.shape
     return reshape(halves, shape=(*outer, last * 2))
 
 
 # Bytes [.., n], of each the low 4 bits, as bytes [.., n / 2].
 pack_nibbles = Composite(
-    "pack_nibbles", _pack_nibbles, differentiable=False, takes_stored=True,
+    "pack_nibbles", _pack_nibbles, differentiable=False, dtypes=(DType.u8,),
     samples=lambda m: [
         m(m.integers(256, *shape).astype(np.uint8)) for shape in ((6,), (3, 8), (0, 4))
     ],
@@ -225,7 +226,7 @@ pack_nibbles = Composite(
 
 # The other way: bytes [.., n] as 0 … 15 in bytes [.., 2 n].
 unpack_nibbles = Composite(
-    "unpack_nibbles", _unpack_nibbles, differentiable=False, takes_stored=True,
+    "unpack_nibbles", _unpack_nibbles, differentiable=False, dtypes=(DType.u8,),
     samples=lambda m: [
         m(m.integers(256, *shape).astype(np.uint8)) for shape in ((3,), (3, 5), (0, 4))
     ],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import frontend as torch
-from graphc import ops
+from graphc import DTypeError, ops
+from graphc.ir.registry import all_ops
 
 
 def test_bytes_are_packed_in_quads_as_in_a_graph() -> None:
@@ -24,3 +26,22 @@ def test_nibbles_are_packed_as_bytes() -> None:
     assert packed.dtype is torch.uint8
     np.testing.assert_array_equal(packed.numpy(), x[:, ::2] + 16 * x[:, 1::2])
     np.testing.assert_array_equal(ops.unpack_nibbles(packed).numpy(), x)
+
+
+def test_what_an_op_declares_says_whether_it_takes_storage_types() -> None:
+    kinds = {op.kind for op in all_ops() if op.takes_stored}
+    assert kinds == {
+        "composite",
+        "contract",
+        "elementwise",
+        "gather",
+        "movement",
+        "region",
+        "scatter",
+    }
+    taking = {
+        op.name for op in all_ops() if op.takes_stored and op.kind in ("elementwise", "scatter")
+    }
+    assert taking == {"cast", "scatter_set", "index_set"}
+    with pytest.raises(DTypeError, match=r"pack_quads does not take i32\[8,5\]"):
+        ops.pack_quads(torch.zeros(8, 5, dtype=torch.int32))
