@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from frontend import linalg
 from frontend.distributions import constraints
-from frontend.distributions.distribution import Distribution
+from frontend.distributions.covariance import OfCovariance, factor_of, given_matrix
+from frontend.distributions.covariance import (
+    _precision_to_scale_tril as _precision_to_scale_tril,
+)
 from frontend.functions.random import normal_numbers
-from frontend.functions.ranges import eye
 from frontend.functions.shape import expand
 from frontend.tensors.state import no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(OfCovariance):
     """Normal vectors of mean `loc` [*, n], given one of `covariance_matrix`, its inverse
     `precision_matrix` and its lower Cholesky factor `scale_tril`, [*, n, n]."""
 
@@ -35,19 +36,9 @@ class MultivariateNormal(Distribution):
         precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ):  # fmt: skip
-        matrices = {
-            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }  # fmt: skip
-        passed = {name: matrix for name, matrix in matrices.items() if matrix is not None}
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        if len(passed) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = passed.items()
+        name, matrix = given_matrix(covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             raise ValueError(
                 f"{name} matrix must be at least two-dimensional, with optional leading batch "
@@ -58,20 +49,10 @@ class MultivariateNormal(Distribution):
         self.loc = expand(loc, batch + size)
         self.__dict__[name] = expand(matrix, batch + size * 2)
         super().__init__(batch, size, validate_args=validate_args)
-        self._factor = _factor_of(name, matrix)
+        self._factor = factor_of(name, matrix)
 
     def _own_dims(self, name: str) -> tuple[int, ...]:
         return tuple(self._event_shape) * (1 if name == "loc" else 2)
-
-    def __getattr__(self, name: str) -> Any:
-        # The matrices that were not given follow from the factor.
-        factor = self.__dict__.get("_factor")
-        if factor is not None and name in ("scale_tril", "covariance_matrix", "precision_matrix"):
-            wide = expand(factor, (*self._batch_shape, *self._own_dims("scale_tril")))
-            if name == "scale_tril":
-                return wide
-            return wide @ wide.mT if name == "covariance_matrix" else _inverse(wide)
-        raise AttributeError(name)
 
     @property
     def mean(self) -> Tensor:
@@ -103,24 +84,3 @@ class MultivariateNormal(Distribution):
     def entropy(self) -> Tensor:
         entropy = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
         return expand(entropy, tuple(self._batch_shape))
-
-
-def _factor_of(name: str, matrix: Tensor) -> Tensor:
-    """The Cholesky factor L of the covariance, L Lᵀ."""
-    if name == "scale_tril":
-        return matrix
-    if name == "covariance_matrix":
-        return linalg.cholesky(matrix)
-    return _precision_to_scale_tril(matrix)
-
-
-def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    # With P = U Uᵀ for an upper U (of rows and columns in reverse), the inverse is U⁻ᵀ U⁻¹.
-    upper = linalg.cholesky(P.flip((-2, -1))).flip((-2, -1)).mT
-    return linalg.solve_triangular(upper, eye(P.shape[-1], dtype=P.dtype), upper=False)
-
-
-def _inverse(factor: Tensor) -> Tensor:
-    one = eye(factor.shape[-1], dtype=factor.dtype)
-    inverse = linalg.solve_triangular(factor, one, upper=False)
-    return inverse.mT @ inverse

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.distributions import constraints
 from frontend.distributions.probabilities import OfProbability
-from frontend.distributions.transformed_distribution import TransformedDistribution
+from frontend.distributions.relaxed import RelaxedDistribution
 from frontend.distributions.transforms import SigmoidTransform
 from frontend.distributions.utils import (
     broadcast_all,
@@ -49,28 +49,11 @@ class LogitRelaxedBernoulli(OfProbability):
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(RelaxedDistribution):
     """Between 0 and 1, the closer to `Bernoulli`'s the lower the `temperature`, a tensor; with the
     gradients that those have not."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
-        validate_args: bool | None = None,
-    ):  # fmt: skip
-        base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
-        super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs  # type: ignore[attr-defined]
+    unbounded = LogitRelaxedBernoulli
+    transform = SigmoidTransform

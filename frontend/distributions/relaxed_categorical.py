@@ -9,7 +9,7 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.one_hot import OverClasses
-from frontend.distributions.transformed_distribution import TransformedDistribution
+from frontend.distributions.relaxed import RelaxedDistribution
 from frontend.distributions.transforms import ExpTransform
 from frontend.distributions.utils import clamp_probs
 from frontend.functions.random import uniform
@@ -49,28 +49,11 @@ class ExpRelaxedCategorical(OverClasses):
         return (score - logsumexp(score, -1, keepdim=True)).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(RelaxedDistribution):
     """Points of the simplex, the closer to `OneHotCategorical`'s the lower the `temperature`, a
     tensor; with the gradients that those have not."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None,
-        validate_args: bool | None = None,
-    ):  # fmt: skip
-        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
-        super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs  # type: ignore[attr-defined]
+    unbounded = ExpRelaxedCategorical
+    transform = ExpTransform

@@ -9,9 +9,9 @@ from typing import Any
 from frontend import linalg
 from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
+from frontend.distributions.covariance import OfCovariance, factor_of, given_matrix
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.gamma import Chi2
-from frontend.distributions.multivariate_normal import _factor_of, _inverse
 from frontend.distributions.utils import tiny
 from frontend.functions.bessel_and_gamma import mvlgamma
 from frontend.functions.pointwise import clamp
@@ -24,7 +24,7 @@ from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 
-class Wishart(ExponentialFamily):
+class Wishart(OfCovariance, ExponentialFamily):
     """Sums of x xᵀ of `df` (above n - 1) normal vectors x of mean 0, given one of
     `covariance_matrix`, its inverse `precision_matrix` and its lower Cholesky factor `scale_tril`,
     [*, n, n]."""
@@ -39,17 +39,7 @@ class Wishart(ExponentialFamily):
         precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ):  # fmt: skip
-        matrices = {
-            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }  # fmt: skip
-        passed = {name: matrix for name, matrix in matrices.items() if matrix is not None}
-        if len(passed) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        ((name, matrix),) = passed.items()
+        name, matrix = given_matrix(covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
@@ -65,7 +55,7 @@ class Wishart(ExponentialFamily):
         self.df = expand(degrees, batch)
         self.__dict__[name] = expand(matrix, batch + event)
         super().__init__(batch, event, validate_args=validate_args)
-        self._factor = expand(_factor_of(name, matrix), batch + event)
+        self._factor = expand(factor_of(name, matrix), batch + event)
 
     @property
     def arg_constraints(self) -> dict[str, Constraint]:
@@ -78,15 +68,6 @@ class Wishart(ExponentialFamily):
 
     def _own_dims(self, name: str) -> tuple[int, ...]:
         return () if name == "df" else tuple(self._event_shape)
-
-    def __getattr__(self, name: str) -> Any:
-        # The matrices that were not given follow from the factor.
-        factor = self.__dict__.get("_factor")
-        if factor is not None and name in ("scale_tril", "covariance_matrix", "precision_matrix"):
-            if name == "scale_tril":
-                return factor
-            return factor @ factor.mT if name == "covariance_matrix" else _inverse(factor)
-        raise AttributeError(name)
 
     def _wide_df(self) -> Tensor:
         return self.df.reshape(*self._batch_shape, 1, 1)
