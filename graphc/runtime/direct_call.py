@@ -35,7 +35,10 @@ from graphc.runtime.native_call import (
     ArgumentSlot,
     CallFrame,
     address_of,
+    again,
     built_in,
+    counting,
+    loaded,
     method_of,
     offsets,
     python_functions,
@@ -173,21 +176,15 @@ declare ptr @make_array(i32, ptr, ptr, i32)
 {shared_text()}
 define internal void @give_back(ptr %frame, i64 %count) nounwind {{
 entry:
-  %made.p = getelementptr i8, ptr %frame, i64 {frame["made"]}
-  %made = load ptr, ptr %made.p
+{loaded("made", "frame", frame["made"])}
   br label %loop
 
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %done
+{counting("loop", "i", "count", "one", "done", "entry", "one")}
 
 one:
-  %array.p = getelementptr ptr, ptr %made, i64 %i
-  %array = load ptr, ptr %array.p
+{loaded("array", "made", "%i", "ptr", "ptr")}
   call void @Py_DecRef(ptr %array)
-  %next = add i64 %i, 1
-  br label %loop
+{again("loop", "i")}
 
 done:
   %busy.p = getelementptr i8, ptr %frame, i64 {frame["busy"]}
@@ -197,10 +194,8 @@ done:
 
 define ptr @direct_call(ptr %self, ptr %given, i64 %count) nounwind {{
 entry:
-  %fallback.p = getelementptr i8, ptr %self, i64 {TUPLE_ITEMS}
-  %fallback = load ptr, ptr %fallback.p
-  %held.p = getelementptr i8, ptr %self, i64 {TUPLE_ITEMS + 8}
-  %held = load ptr, ptr %held.p
+{loaded("fallback", "self", TUPLE_ITEMS)}
+{loaded("held", "self", TUPLE_ITEMS + 8)}
   %first.pp = getelementptr i8, ptr %held, i64 {DATA}
   %first.p = load ptr, ptr %first.pp
   %first = load ptr, ptr %first.p
@@ -213,41 +208,30 @@ frames:
 
 look:
   %call = load ptr, ptr %frame
-  %table.p = getelementptr i8, ptr %call, i64 {call["table"]}
-  %table = load ptr, ptr %table.p
-  %type.p = getelementptr i8, ptr %call, i64 {call["array_type"]}
-  %type = load ptr, ptr %type.p
-  %slots.p = getelementptr i8, ptr %frame, i64 {frame["slots"]}
-  %slots = load ptr, ptr %slots.p
-  %arguments.p = getelementptr i8, ptr %frame, i64 {frame["arguments"]}
-  %arguments = load i64, ptr %arguments.p
-  %busy.p = getelementptr i8, ptr %frame, i64 {frame["busy"]}
-  %busy = load i64, ptr %busy.p
+{loaded("table", "call", call["table"])}
+{loaded("type", "call", call["array_type"])}
+{loaded("slots", "frame", frame["slots"])}
+{loaded("arguments", "frame", frame["arguments"], "i64")}
+{loaded("busy", "frame", frame["busy"], "i64")}
   %free = icmp eq i64 %busy, 0
   %right.count = icmp eq i64 %arguments, %count
   %try = and i1 %free, %right.count
   br i1 %try, label %bind, label %python
 
-bind:
-  %i = phi i64 [ 0, %look ], [ %i.next, %bound ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %results
+{counting("bind", "i", "count", "one", "results", "look", "bound")}
 
 one:
   %slot.at = mul i64 %i, {ctypes.sizeof(ArgumentSlot)}
   %slot = getelementptr i8, ptr %slots, i64 %slot.at
-  %item.p = getelementptr ptr, ptr %given, i64 %i
-  %item = load ptr, ptr %item.p
+{loaded("item", "given", "%i", "ptr", "ptr")}
   %ok = call i1 @fits(ptr %item, ptr %slot, ptr %type)
   br i1 %ok, label %bound, label %unfit
 
 bound:
-  %data.p = getelementptr i8, ptr %item, i64 {DATA}
-  %data = load ptr, ptr %data.p
+{loaded("data", "item", DATA)}
   %place.p = getelementptr ptr, ptr %table, i64 %i
   store ptr %data, ptr %place.p
-  %i.next = add i64 %i, 1
-  br label %bind
+{again("bind", "i")}
 
 unfit:
   %next.p = getelementptr i8, ptr %frame, i64 {frame["next"]}
@@ -256,28 +240,20 @@ unfit:
 
 results:
   store i64 1, ptr %busy.p
-  %number.p = getelementptr i8, ptr %frame, i64 {frame["results"]}
-  %number = load i64, ptr %number.p
-  %result.slots.p = getelementptr i8, ptr %frame, i64 {frame["result_slots"]}
-  %result.slots = load ptr, ptr %result.slots.p
-  %made.p = getelementptr i8, ptr %frame, i64 {frame["made"]}
-  %made = load ptr, ptr %made.p
+{loaded("number", "frame", frame["results"], "i64")}
+{loaded("result.slots", "frame", frame["result_slots"])}
+{loaded("made", "frame", frame["made"])}
   br label %make
 
-make:
-  %j = phi i64 [ 0, %results ], [ %j.next, %keep ]
-  %makes = icmp slt i64 %j, %number
-  br i1 %makes, label %array, label %run
+{counting("make", "j", "number", "array", "run", "results", "keep")}
 
 array:
   %result.at = mul i64 %j, {ctypes.sizeof(ResultSlot)}
   %result.slot = getelementptr i8, ptr %result.slots, i64 %result.at
   %rank = load i64, ptr %result.slot
   %rank.32 = trunc i64 %rank to i32
-  %dims.p = getelementptr i8, ptr %result.slot, i64 {result["dimensions"]}
-  %dims = load ptr, ptr %dims.p
-  %descriptor.p = getelementptr i8, ptr %result.slot, i64 {result["descriptor"]}
-  %descriptor = load ptr, ptr %descriptor.p
+{loaded("dims", "result.slot", result["dimensions"])}
+{loaded("descriptor", "result.slot", result["descriptor"])}
   call void @Py_IncRef(ptr %descriptor)
   %new = call ptr @make_array(i32 %rank.32, ptr %dims, ptr %descriptor, i32 0)
   %failed = icmp eq ptr %new, null
@@ -286,13 +262,11 @@ array:
 keep:
   %made.j = getelementptr ptr, ptr %made, i64 %j
   store ptr %new, ptr %made.j
-  %new.data.p = getelementptr i8, ptr %new, i64 {DATA}
-  %new.data = load ptr, ptr %new.data.p
+{loaded("new.data", "new", DATA)}
   %entry.j = add i64 %count, %j
   %entry.p = getelementptr ptr, ptr %table, i64 %entry.j
   store ptr %new.data, ptr %entry.p
-  %j.next = add i64 %j, 1
-  br label %make
+{again("make", "j")}
 
 run:
   %state = call ptr @PyEval_SaveThread()
@@ -315,17 +289,12 @@ several:
   %no.tuple = icmp eq ptr %tuple, null
   br i1 %no.tuple, label %no.memory, label %fill
 
-fill:
-  %k = phi i64 [ 0, %several ], [ %k.next, %put ]
-  %fills = icmp slt i64 %k, %number
-  br i1 %fills, label %put, label %filled
+{counting("fill", "k", "number", "put", "filled", "several", "put")}
 
 put:
-  %made.k.p = getelementptr ptr, ptr %made, i64 %k
-  %made.k = load ptr, ptr %made.k.p
+{loaded("made.k", "made", "%k", "ptr", "ptr")}
   %set = call i32 @PyTuple_SetItem(ptr %tuple, i64 %k, ptr %made.k)
-  %k.next = add i64 %k, 1
-  br label %fill
+{again("fill", "k")}
 
 filled:
   store i64 0, ptr %busy.p

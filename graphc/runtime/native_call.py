@@ -221,6 +221,29 @@ def _check_layout() -> None:
         )
 
 
+def loaded(value: str, base: str, at: int | str, type: str = "ptr", of: str = "i8") -> str:
+    """LLVM IR: `value` is what lies in memory so many elements (`of`) behind `base`."""
+    return f"""  %{value}.p = getelementptr {of}, ptr %{base}, i64 {at}
+  %{value} = load {type}, ptr %{value}.p"""
+
+
+def counting(
+    label: str, index: str, count: str, body: str, done: str, first: str, last: str
+) -> str:
+    """LLVM IR: the head of a loop over [0, count), come to from the block `first`, and from `last`,
+    which computes the next `index`."""
+    return f"""{label}:
+  %{index} = phi i64 [ 0, %{first} ], [ %{index}.next, %{last} ]
+  %{index}.more = icmp slt i64 %{index}, %{count}
+  br i1 %{index}.more, label %{body}, label %{done}"""
+
+
+def again(label: str, index: str) -> str:
+    """LLVM IR: on to the next `index`."""
+    return f"""  %{index}.next = add i64 %{index}, 1
+  br label %{label}"""
+
+
 def shared_text() -> str:
     """The LLVM IR of what all ways into native code share: `fits`, whether an object is the array
     that a slot describes, and `run`, the driver over a table that is filled."""
@@ -234,17 +257,14 @@ define internal i1 @equal(ptr %some, ptr %others, i64 %count) nounwind {{
 entry:
   br label %loop
 
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %one ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %all
+{counting("loop", "i", "count", "one", "all", "entry", "one")}
 
 one:
   %some.p = getelementptr i64, ptr %some, i64 %i
   %left = load i64, ptr %some.p
   %others.p = getelementptr i64, ptr %others, i64 %i
   %right = load i64, ptr %others.p
-  %next = add i64 %i, 1
+  %i.next = add i64 %i, 1
   %same = icmp eq i64 %left, %right
   br i1 %same, label %loop, label %differ
 
@@ -256,27 +276,23 @@ differ:
 }}
 
 define internal i1 @fits(ptr %item, ptr %slot, ptr %type) nounwind {{
-  %kind.p = getelementptr i8, ptr %item, i64 {TYPE}
-  %kind = load ptr, ptr %kind.p
+{loaded("kind", "item", TYPE)}
   %is.array = icmp eq ptr %kind, %type
   br i1 %is.array, label %check.type, label %unfit
 
 check.type:
   %descriptor = load ptr, ptr %slot
-  %own.p = getelementptr i8, ptr %item, i64 {DESCRIPTOR}
-  %own = load ptr, ptr %own.p
+{loaded("own", "item", DESCRIPTOR)}
   %same = icmp eq ptr %own, %descriptor
   %rank.p = getelementptr i8, ptr %item, i64 {RANK}
   %rank.32 = load i32, ptr %rank.p
   %rank = sext i32 %rank.32 to i64
-  %wanted.p = getelementptr i8, ptr %slot, i64 {slot["rank"]}
-  %wanted = load i64, ptr %wanted.p
+{loaded("wanted", "slot", slot["rank"], "i64")}
   %same.rank = icmp eq i64 %rank, %wanted
   %flags.p = getelementptr i8, ptr %item, i64 {FLAGS}
   %flags.32 = load i32, ptr %flags.p
   %flags = zext i32 %flags.32 to i64
-  %mask.p = getelementptr i8, ptr %slot, i64 {slot["flags"]}
-  %mask = load i64, ptr %mask.p
+{loaded("mask", "slot", slot["flags"], "i64")}
   %masked = and i64 %flags, %mask
   %same.flags = icmp eq i64 %masked, %mask
   %ok.1 = and i1 %same, %same.rank
@@ -284,22 +300,18 @@ check.type:
   br i1 %ok, label %check.shape, label %unfit
 
 check.shape:
-  %shape.p = getelementptr i8, ptr %item, i64 {DIMENSIONS}
-  %shape = load ptr, ptr %shape.p
-  %dims.p = getelementptr i8, ptr %slot, i64 {slot["dimensions"]}
-  %dims = load ptr, ptr %dims.p
+{loaded("shape", "item", DIMENSIONS)}
+{loaded("dims", "slot", slot["dimensions"])}
   %same.shape = call i1 @equal(ptr %shape, ptr %dims, i64 %rank)
   br i1 %same.shape, label %check.strides, label %unfit
 
 check.strides:
-  %steps.p = getelementptr i8, ptr %slot, i64 {slot["strides"]}
-  %steps = load ptr, ptr %steps.p
+{loaded("steps", "slot", slot["strides"])}
   %any = icmp eq ptr %steps, null
   br i1 %any, label %fit, label %strided
 
 strided:
-  %own.steps.p = getelementptr i8, ptr %item, i64 {STRIDES}
-  %own.steps = load ptr, ptr %own.steps.p
+{loaded("own.steps", "item", STRIDES)}
   %same.steps = call i1 @equal(ptr %own.steps, ptr %steps, i64 %rank)
   ret i1 %same.steps
 
@@ -316,14 +328,10 @@ def _run() -> str:
     field, cell = offsets(CallFrame), offsets(Cell)
     return f"""
 define internal i64 @run(ptr %call) nounwind {{
-  %table.p = getelementptr i8, ptr %call, i64 {field["table"]}
-  %table = load ptr, ptr %table.p
-  %arena.p = getelementptr i8, ptr %call, i64 {field["arena"]}
-  %arena = load ptr, ptr %arena.p
-  %driver.p = getelementptr i8, ptr %call, i64 {field["driver"]}
-  %driver = load ptr, ptr %driver.p
-  %threads.p = getelementptr i8, ptr %call, i64 {field["threads"]}
-  %threads = load i64, ptr %threads.p
+{loaded("table", "call", field["table"])}
+{loaded("arena", "call", field["arena"])}
+{loaded("driver", "call", field["driver"])}
+{loaded("threads", "call", field["threads"], "i64")}
   %several = icmp sgt i64 %threads, 1
   br i1 %several, label %ask, label %alone
 
@@ -332,8 +340,7 @@ alone:
   br label %ran
 
 ask:
-  %cell.p = getelementptr i8, ptr %call, i64 {field["cell"]}
-  %cell = load ptr, ptr %cell.p
+{loaded("cell", "call", field["cell"])}
   %size = load atomic i64, ptr %cell acquire, align 8
   %enough = icmp sge i64 %size, %threads
   br i1 %enough, label %share, label %no.workers
@@ -341,16 +348,14 @@ ask:
 share:
   %share.p = getelementptr i8, ptr %cell, i64 {cell["share"]}
   %share.f = load ptr, ptr %share.p
-  %pool.p = getelementptr i8, ptr %cell, i64 {cell["pool"]}
-  %pool = load ptr, ptr %pool.p
+{loaded("pool", "cell", cell["pool"])}
   %shared.status = call i64 %share.f(ptr %pool, ptr %driver, ptr %table, ptr %arena, i64 %threads)
   br label %ran
 
 ran:
   %status = phi i64 [ %alone.status, %alone ], [ %shared.status, %share ]
   %through = icmp eq i64 %status, 0
-  %finished.p = getelementptr i8, ptr %call, i64 {field["finished"]}
-  %finished = load i64, ptr %finished.p
+{loaded("finished", "call", field["finished"], "i64")}
   %one.more = zext i1 %through to i64
   %finished.now = add i64 %finished, %one.more
   store i64 %finished.now, ptr %finished.p
@@ -375,77 +380,56 @@ def _text(triple: str) -> str:
 define i64 @enter(ptr %list, ptr %call) nounwind {{
 entry:
   %count = load i64, ptr %call
-  %arguments.p = getelementptr i8, ptr %call, i64 {field["arguments"]}
-  %arguments = load i64, ptr %arguments.p
-  %slots.p = getelementptr i8, ptr %call, i64 {field["slots"]}
-  %slots = load ptr, ptr %slots.p
-  %table.p = getelementptr i8, ptr %call, i64 {field["table"]}
-  %table = load ptr, ptr %table.p
-  %items.p = getelementptr i8, ptr %list, i64 {LIST_ITEMS}
-  %items = load ptr, ptr %items.p
-  %length.p = getelementptr i8, ptr %list, i64 {HEADER}
-  %length = load i64, ptr %length.p
+{loaded("arguments", "call", field["arguments"], "i64")}
+{loaded("slots", "call", field["slots"])}
+{loaded("table", "call", field["table"])}
+{loaded("items", "list", LIST_ITEMS)}
+{loaded("length", "list", HEADER, "i64")}
   %right.length = icmp eq i64 %length, %count
   br i1 %right.length, label %bind, label %unfit
 
-bind:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %bound ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %one, label %overlaps
+{counting("bind", "i", "count", "one", "overlaps", "entry", "bound")}
 
 one:
   %slot.at = mul i64 %i, {ctypes.sizeof(ArgumentSlot)}
   %slot = getelementptr i8, ptr %slots, i64 %slot.at
-  %item.p = getelementptr ptr, ptr %items, i64 %i
-  %item = load ptr, ptr %item.p
+{loaded("item", "items", "%i", "ptr", "ptr")}
   %descriptor = load ptr, ptr %slot
   %unchecked = icmp eq ptr %descriptor, null
   br i1 %unchecked, label %bound, label %check
 
 check:
-  %type.p = getelementptr i8, ptr %call, i64 {field["array_type"]}
-  %type = load ptr, ptr %type.p
+{loaded("type", "call", field["array_type"])}
   %ok = call i1 @fits(ptr %item, ptr %slot, ptr %type)
   br i1 %ok, label %bound, label %unfit
 
 bound:
-  %data.p = getelementptr i8, ptr %item, i64 {DATA}
-  %data = load ptr, ptr %data.p
+{loaded("data", "item", DATA)}
   %entry.p = getelementptr i8, ptr %slot, i64 {slot["entry"]}
   %place = load i64, ptr %entry.p
   %place.p = getelementptr ptr, ptr %table, i64 %place
   store ptr %data, ptr %place.p
-  %i.next = add i64 %i, 1
-  br label %bind
+{again("bind", "i")}
 
 overlaps:
-  %updates.p = getelementptr i8, ptr %call, i64 {field["has_updates"]}
-  %updates = load i64, ptr %updates.p
+{loaded("updates", "call", field["has_updates"], "i64")}
   %any = icmp ne i64 %updates, 0
   br i1 %any, label %outer, label %run
 
-outer:
-  %u = phi i64 [ 0, %overlaps ], [ %u.next, %outer.next ]
-  %u.more = icmp slt i64 %u, %arguments
-  br i1 %u.more, label %outer.slot, label %run
+{counting("outer", "u", "arguments", "outer.slot", "run", "overlaps", "outer.next")}
 
 outer.slot:
   %u.at = mul i64 %u, {ctypes.sizeof(ArgumentSlot)}
   %u.slot = getelementptr i8, ptr %slots, i64 %u.at
-  %u.updated.p = getelementptr i8, ptr %u.slot, i64 {slot["updated"]}
-  %u.updated = load i64, ptr %u.updated.p
+{loaded("u.updated", "u.slot", slot["updated"], "i64")}
   %is.updated = icmp ne i64 %u.updated, 0
-  %u.bytes.p = getelementptr i8, ptr %u.slot, i64 {slot["nbytes"]}
-  %u.bytes = load i64, ptr %u.bytes.p
+{loaded("u.bytes", "u.slot", slot["nbytes"], "i64")}
   %u.p = getelementptr i64, ptr %table, i64 %u
   %u.begin = load i64, ptr %u.p
   %u.end = add i64 %u.begin, %u.bytes
   br i1 %is.updated, label %inner, label %outer.next
 
-inner:
-  %v = phi i64 [ 0, %outer.slot ], [ %v.next, %inner.next ]
-  %v.more = icmp slt i64 %v, %arguments
-  br i1 %v.more, label %inner.slot, label %outer.next
+{counting("inner", "v", "arguments", "inner.slot", "outer.next", "outer.slot", "inner.next")}
 
 inner.slot:
   %v.at = mul i64 %v, {ctypes.sizeof(ArgumentSlot)}
@@ -463,12 +447,10 @@ inner.slot:
   br i1 %shared, label %overlap, label %inner.next
 
 inner.next:
-  %v.next = add i64 %v, 1
-  br label %inner
+{again("inner", "v")}
 
 outer.next:
-  %u.next = add i64 %u, 1
-  br label %outer
+{again("outer", "u")}
 
 run:
   %status = call i64 @run(ptr %call)
