@@ -203,7 +203,7 @@ class GroupSource:
         lane, parts = Copier(b, self.emit.evaluator, lanes).lane(), []
         for start in range(0, reads * lanes, lanes):
             kept = min(max(count - start, 0), lanes)
-            guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
+            guards = _first_lanes(lane, kept, lanes)
             parts.append(self._elements(k + start + lane, other, guards, lanes, kept))
         whole = parts[0] if reads == 1 else b.shuffle(parts[0], parts[1], range(2 * lanes))
         return b.bitcast(whole, DType.i32)
@@ -307,8 +307,7 @@ class GroupRows:
         def of_group(group: Expr, count: int) -> None:
             def block(number: Expr, rows: int) -> None:
                 lane = emit.copier.lane()
-                guards: tuple[Guard, ...] = ((lane, 0, rows),) if rows < lanes else ()
-                row = number * lanes + lane
+                guards, row = _first_lanes(lane, rows, lanes), number * lanes + lane
                 keep(source.across_k(group * size, row, guards, count), row, group)
 
             emit.copier.tiles(problem.rows, lanes, "rows", block)
@@ -461,8 +460,8 @@ class GroupColumns:
         def side_by_side(group: Expr, count: int) -> None:
             vectors = []
             for first in range(0, width, lanes):
-                lane, kept = emit.copier.lane(), min(lanes, width - first)
-                guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
+                lane = emit.copier.lane()
+                guards = _first_lanes(lane, min(lanes, width - first), lanes)
                 vectors.append(source.across_k(group * size, lane + first, guards, count))
                 keep(vectors[-1], group, lane + first)
             memory.note(emit, vectors)
@@ -487,6 +486,11 @@ class GroupColumns:
             both = zip(loop.carried, read, strict=True)
             loop.yield_(*(b.op(self.group.opcode, total, offsets, each) for total, each in both))
         return [b.op("neg", total) for total in loop.results]
+
+
+def _first_lanes(lane: Expr, count: int, lanes: int) -> tuple[Guard, ...]:
+    """The guard of so many lanes, where not all are there."""
+    return ((lane, 0, count),) if count < lanes else ()
 
 
 def _read(emit: Emitter, reader: ColumnsInPlace, k: Expr, span: Span) -> Iterator[LoopValue]:
