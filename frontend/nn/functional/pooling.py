@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.functions.declarations import public
+from frontend.functions.pointwise import floor_divide
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
@@ -164,7 +165,8 @@ def _whole_means(x: Tensor, options: dict[str, Any], divisor: int | None) -> Ten
     def sums(values: Tensor) -> Tensor:
         return pooling.avg_pool(values.to(DType.f64), **options, divisor=1).to(DType.i64)
 
-    total = sums(x >> 24) * 2**24 + sums(x & (2**24 - 1))
+    upper = floor_divide(x, 2**24)
+    total = sums(upper) * 2**24 + sums(x - upper * 2**24)
     if divisor is not None:
         return total.div(divisor, rounding_mode="trunc")
     ones = x.new_ones(x.shape, dtype=DType.f64)
