@@ -16,7 +16,7 @@ from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.logic import isnan
 from frontend.functions.pointwise import clamp, mul, pow, where
-from frontend.functions.unary import exp, log1p, sin
+from frontend.functions.unary import exp, exp2, log1p, sin
 from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
@@ -105,9 +105,19 @@ def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
 
 @public(method=True, in_place="torch")
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """input · 2^other."""
+    """input · 2^other. Of a floating `input` and whole `other` in the dtype of `input`, rounded
+    once, whether or not 2^other has a value there."""
     need_tensors("ldexp", input=input, other=other)
-    return mul(input, pow(2.0, other), out=out)
+    if not input.dtype.is_float or other.dtype.is_float or other.dtype.is_complex:
+        return mul(input, pow(2.0, other), out=out)
+    exponent, result = casted(other, DType.i64), casted(input, DType.f64)
+    # A product with a tiny power comes with one behind it that leaves nothing, so that no result
+    # is rounded twice.
+    for _ in range(3 if input.dtype is DType.f64 else 1):
+        step = where(exponent < -1022, -969, clamp(exponent, max=1023))
+        result = result * exp2(casted(step, DType.f64))
+        exponent = exponent - step
+    return stored(casted(result, input.dtype), out)
 
 
 # -- one operand ---------------------------------------------------------------------------------

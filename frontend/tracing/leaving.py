@@ -69,7 +69,16 @@ def check_caught(session: Session) -> None:
     if refused is not None:
         refused.add_note("the function catches this error, which eager mode does not raise")
         raise refused
-    if caught and session.answers is not None:
+    if not caught:
+        return
+    if check := session.root.content_check():
+        raise TraceError(
+            f"the function catches an error while {check.op} looks at values that are known only "
+            "when the graph runs: whether that raises first, and what is caught, is not known",
+            hint="check shapes by their sizes rather than by the error they make",
+            location=check.location,
+        )
+    if session.answers is not None:
         session.answers.hold_apart(session.answers.told_apart or ())
 
 

@@ -12,9 +12,11 @@ from frontend.tracing.scope import Scope
 from graphc.ir.builder import GraphBuilder, Var, user_location
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import ancestors
-from graphc.ir.nodes import INPUT, Graph, Location, Value
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Location, Node, Value
+from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 from graphc.ops.composite import stop_gradient
+from graphc.ops.kinds.op import ContentCheck
 from graphc.system import IMPORTING
 
 Steps = list[tuple[Any, dict[str, Any]]]
@@ -103,10 +105,43 @@ class Builder(GraphBuilder):
         value.flags.writeable = False
         return value
 
+    def content_check(self) -> Node | None:
+        """The first node that may raise for what a value holds; None where there is none. Of a
+        value that is known here it is known whether one does."""
+        return next((node for node in self._nodes if self._may_raise(node)), None)
+
+    def _may_raise(self, node: Node) -> bool:
+        for check in content_checks(
+            node, [self._nodes[v.node].types[v.index] for v in node.operands]
+        ):
+            value = node.operands[check.operand]
+            type = self._nodes[value.node].types[value.index]
+            array = self.known_value(Var(self, value, type))
+            if array is None or not check.holds(array):
+                return True
+        return any(content_check_in(graph) for graph in node.regions)
+
     @property
     def size(self) -> int:
         """How many nodes there are."""
         return len(self._nodes)
+
+
+def content_checks(node: Node, types: Sequence[TensorType]) -> tuple[ContentCheck, ...]:
+    """What a node asks of the contents of its operands."""
+    if node.op in (INPUT, CONSTANT):
+        return ()
+    checks: tuple[ContentCheck, ...] = lookup(node.op).checks(types, dict(node.attributes))
+    return checks
+
+
+def content_check_in(graph: Graph) -> bool:
+    """Whether a node of a graph, or of one inside it, may raise for what a value holds."""
+    return any(
+        content_checks(node, [*map(graph.type_of, node.operands)])
+        or any(map(content_check_in, node.regions))
+        for node in graph.nodes
+    )
 
 
 class TracedRegion:

@@ -63,6 +63,9 @@ ABSENT = (
 WRAPPED = ("trapezoid", "trapz", "searchsorted", "bucketize", "polygamma", "lp_pool")
 """Where PyTorch's sums and numbers wrap in a narrow dtype, and the frontend's do not; and what is
 infinite at integers, where PyTorch's has some great number."""
+OVERFLOWING = ("addbmm", "fill_")
+"""Where what float16 cannot hold is infinite in PyTorch by the order of its sums, or in tensors
+without dimensions only."""
 ULPS = {"float16": 2.0**-9, "bfloat16": 2.0**-6, "float32": 2e-5, "float64": 1e-11}
 """Of a result's greatest element, how far off an element may be."""
 
@@ -245,6 +248,8 @@ def known(case: Case, numbers: Any, mine: Any, theirs: Any) -> bool:
     if "nextafter" in case.call and isinstance(mine, NotImplementedError):
         return True  # of half types
     if isinstance(mine, tuple) and any(reason in said for reason in ABSENT):
+        return True
+    if "float16" in case.dtypes[0] and any(name in case.call for name in OVERFLOWING):
         return True
     whole = not any("float" in dtype for dtype in case.dtypes[:1])
     return whole and any(name in case.call for name in WRAPPED)

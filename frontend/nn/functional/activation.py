@@ -268,7 +268,13 @@ def softsign(input: Tensor) -> Tensor:
 
 @public(at="nn.functional")
 def tanhshrink(input: Tensor) -> Tensor:
-    """input - tanh(input)."""
+    """input - tanh(input). Raises DTypeError of bools, as their difference does."""
+    if input.dtype is DType.bool:
+        raise fail(
+            DTypeError,
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead.",
+        )
     x = input if input.dtype.is_float else input.float()
     return apply_one(a.tanhshrink, x)
 

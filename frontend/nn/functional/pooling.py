@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.functions.declarations import public
+from frontend.functions.pointwise import floor_divide
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
 from frontend.tensors.tensor import Tensor
@@ -145,16 +146,33 @@ def _avg_pool(
 ) -> Tensor:  # fmt: skip
     op = f"avg_pool{count}d"
     whole = x.dtype is DType.i64
-    x = x.to(DType.f64) if whole else x
-    require_float(x, op)
+    if not whole:
+        require_float(x, op)
     geometry = _geometry(op, count, x, kernel_size, stride, padding, 1, ceil_mode)
     del geometry["dilation"]
     if divisor == 0:
         raise fail(AttributeValueError, "divisor must be not zero")
-    if whole:  # means of whole numbers are rounded towards 0
-        options = {**geometry, "count_include_pad": bool(include_pad), "divisor": divisor}
-        return pooling.avg_pool(x, **options).to(DType.i64)
-    return pooling.avg_pool(x, **geometry, count_include_pad=bool(include_pad), divisor=divisor)
+    pad = bool(include_pad)
+    if whole:
+        return _whole_means(x, {**geometry, "count_include_pad": pad}, divisor)
+    return pooling.avg_pool(x, **geometry, count_include_pad=pad, divisor=divisor)
+
+
+def _whole_means(x: Tensor, options: dict[str, Any], divisor: int | None) -> Tensor:
+    """Means of whole numbers, rounded towards 0. Sums wrap, as PyTorch's do: those of the upper
+    and of the lower bits are exact in f64."""
+
+    def sums(values: Tensor) -> Tensor:
+        return pooling.avg_pool(values.to(DType.f64), **options, divisor=1).to(DType.i64)
+
+    upper = floor_divide(x, 2**24)
+    total = sums(upper) * 2**24 + sums(x - upper * 2**24)
+    if divisor is not None:
+        return total.div(divisor, rounding_mode="trunc")
+    ones = x.new_ones(x.shape, dtype=DType.f64)
+    share = pooling.avg_pool(ones, **options, divisor=None)
+    counts = (pooling.avg_pool(ones, **options, divisor=1) / share).round().to(DType.i64)
+    return total.div(counts, rounding_mode="trunc")
 
 
 def _lp_pool(count: int, text: str) -> Any:

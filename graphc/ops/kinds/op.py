@@ -97,6 +97,12 @@ class ContentCheck:
     message: str
     raises: type[GraphError] = ContentError
 
+    def holds(self, array: Array) -> bool:
+        """Whether an operand is as it has to be."""
+        if self.bound is None:
+            return bool(array.all())
+        return not array.size or bool(array.min() >= 0 and array.max() < self.bound)
+
 
 Samples = Callable[[SampleDrawer], Iterable[Sample]]
 
@@ -220,13 +226,12 @@ class Op:
 
 def raise_if_broken(check: ContentCheck, array: Array, name: str) -> None:
     """Raise what PyTorch raises for an index out of range or a zero divisor."""
-    if check.bound is None:
-        if not array.all():
-            raise check.raises(check_text(name, check.message))
+    if check.holds(array):
         return
-    if array.size and (array.min() < 0 or array.max() >= check.bound):
-        bad = array[(array < 0) | (array >= check.bound)].flat[0]
-        raise broken(check_text(name, check.message), check.bound, bad)
+    if check.bound is None:
+        raise check.raises(check_text(name, check.message))
+    bad = array[(array < 0) | (array >= check.bound)].flat[0]
+    raise broken(check_text(name, check.message), check.bound, bad)
 
 
 def check_text(name: str, message: str) -> str:

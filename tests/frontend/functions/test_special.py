@@ -113,3 +113,20 @@ def test_polynomials_of_degrees_in_a_tensor() -> None:
             values = function(torch.tensor(x), torch.tensor(row).double())
             np.testing.assert_allclose(values.numpy(), want, 1e-11, 1e-11)
     assert compiled(torch.ones(0), torch.ones(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_ldexp_keeps_its_dtype_and_rounds_once(name: str) -> None:
+    """Of whole exponents, also where the power of two has no value in the dtype."""
+    dtype = getattr(torch, name)
+    draw = np.random.default_rng(1)
+    values = np.array([0.0, -0.0, INF, NAN, 1.5, 2.0**-24, 2.0**-140, 2.0**-1074, 1.7e308])
+    drawn = draw.normal(size=40) * 2.0 ** draw.integers(-1060, 1000, 40)
+    x = torch.tensor(np.concatenate([values, drawn]), dtype=torch.float64).to(dtype)
+    for exponent in (0, 20, -26, 100, 200, -150, -280, -1023, -1074, 1024, 2097, -2100, 5000):
+        with np.errstate(over="ignore"):
+            exact = np.ldexp(x.double().numpy(), exponent)
+        want = torch.tensor(exact).to(dtype).double().numpy()
+        for result in both(torch.ldexp, x, torch.tensor(exponent)):
+            assert result.dtype is dtype
+            np.testing.assert_array_equal(result.double().numpy(), want)

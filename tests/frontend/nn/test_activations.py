@@ -135,3 +135,8 @@ def test_gumbel_softmax_draws_the_same_compiled() -> None:
         torch.manual_seed(1)
         run = torch.compile(lambda x, hard=hard: F.gumbel_softmax(x, hard=hard, dim=0))
         np.testing.assert_allclose(run(logits).numpy(), want, rtol=1e-5, atol=1e-7)
+
+
+def test_tanhshrink_takes_no_bools() -> None:
+    with pytest.raises(TypeError, match=r"Subtraction, the `-` operator, with a bool tensor"):
+        F.tanhshrink(torch.tensor([True]))

@@ -106,3 +106,28 @@ def test_pool_errors() -> None:
         F.avg_pool2d(torch.zeros(5, 5), 2)
     with pytest.raises(RuntimeError, match="stride should be greater than zero"):
         F.max_pool2d(x, 3, stride=0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_means_of_whole_numbers_are_whole_sums_divided(compiled: bool) -> None:
+    """Also where the sums have no value in f64."""
+    x = [2**62 - 1, 2**62 - 5, -7, 5, -(2**62), 3, 8]
+
+    def means(x: Any) -> list[Any]:
+        return [
+            F.avg_pool1d(x, 2), F.avg_pool1d(x, 3, padding=1),
+            F.avg_pool1d(x, 3, padding=1, count_include_pad=False),
+        ]  # fmt: skip
+
+    results = (torch.compile(means, fullgraph=True) if compiled else means)(torch.tensor([[x]]))
+
+    def mean(at: int, upto: int, count: int) -> int:
+        total = sum(x[max(at, 0) : upto])
+        return total // count if total >= 0 else -(-total // count)
+
+    wanted = [
+        [mean(i, i + 2, 2) for i in (0, 2, 4)],
+        [mean(i, i + 3, 3) for i in (-1, 2, 5)],
+        [mean(i, i + 3, len(x[max(i, 0) : i + 3])) for i in (-1, 2, 5)],
+    ]
+    assert [result.tolist()[0][0] for result in results] == wanted

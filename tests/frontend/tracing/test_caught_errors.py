@@ -192,3 +192,33 @@ def test_a_view_of_what_does_not_lie_so() -> None:
         assert compiled(x).shape == function(x).shape
     with pytest.raises(RuntimeError, match="view size is not compatible"):
         torch.compile(lambda x: x.view(-1))(wide.t())
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "of the call"])
+def test_an_index_out_of_range_comes_ahead_of_what_is_caught(known: bool) -> None:
+    """Eager mode raises for the index, compiled code would have gone on with the error of shapes
+    behind it: 2 for 1."""
+
+    def function(x: Any, y: Any, index: Any) -> Any:
+        try:
+            return (x.index_select(0, torch.arange(2) if known else index) + y).sum()
+        except IndexError:
+            return x.sum() * 0 + 1
+        except RuntimeError:
+            return x.sum() * 0 + 2
+
+    index = torch.arange(2)
+    with pytest.warns(UserWarning, match="looks at values that are known only when the graph runs"):
+        assert float(torch.compile(function)(_rows(0), _rows(7), index)) == 1.0
+    with pytest.raises(TraceError, match="catches an error while take looks at values"):
+        torch.compile(function, fullgraph=True)(_rows(0), _rows(7), index)
+
+
+def test_an_error_is_caught_behind_an_index_that_is_known_to_be_in_range() -> None:
+    def function(x: Any, y: Any) -> Any:
+        try:
+            return (x.index_select(0, torch.arange(2)) + y).sum()
+        except RuntimeError:
+            return x.sum() * 0 + 2
+
+    assert float(torch.compile(function, fullgraph=True)(_rows(3), _rows(7))) == 2.0
