@@ -261,7 +261,7 @@ def test_what_is_not_there_says_so_and_changes_nothing() -> None:
     with pytest.raises(NotImplementedError, match="cos\\(\\) of tensors of layout Sparse"):
         x.cos()
     with pytest.raises(NotImplementedError, match="would change where a sparse tensor has"):
-        x.add_(drawn(seed=4)[0])
+        x.clone().requires_grad_().add_(drawn(seed=4)[0])
     with pytest.raises(RuntimeError, match="Expected dim 0 size 7, got 5"):
         x @ normal(5, 2)
     with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
@@ -273,6 +273,16 @@ def test_what_is_not_there_says_so_and_changes_nothing() -> None:
     with pytest.raises(RuntimeError, match="coalesce expected sparse coordinate"):
         torch.ones(2).coalesce()
     close(x, dense)
+
+
+def test_a_tensor_off_the_tape_may_come_to_have_elements_elsewhere() -> None:
+    x, dense = drawn()
+    other, more = drawn(seed=4)
+    same = x.add_(other, alpha=2)
+    assert same is x
+    close(x, dense + 2 * more)
+    assert x.zero_() is x and x._nnz() == 0
+    close(x, np.zeros(SIZE))
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
