@@ -284,3 +284,12 @@ def test_forward_alone_is_compiled() -> None:
         assert torch.equal(compiled(torch.tensor([2])), layer.weight[2:3])
     with pytest.raises(TraceError, match="is a sparse tensor: compiled code makes dense ones"):
         compiled(torch.tensor([2]))
+
+
+def test_data_parallel_training_refuses_them() -> None:
+    from frontend.distributed.reducer import Reducer
+
+    layer = table()
+    read(layer)
+    with pytest.raises(RuntimeError, match="does not average sparse gradients"):
+        Reducer.check_plain(layer.weight)
