@@ -38,7 +38,7 @@ OUT_OF_SCOPE = (
      r"get_default_device|Event|Stream|mtia|is_maia|is_mps|is_vulkan|is_meta|is_mtia",
      "other devices, several machines"),
     (r"sparse|csr|csc|bsr|bsc|coo|ccol|crow|col_indices|row_indices|coalesce|smm|spmm|hspmm|"
-     r"hsmm|dsmm|saddmm|to_dense|SparseAdam|values_copy|^indices$|^values$|sspaddmm|"
+     r"hsmm|dsmm|saddmm|to_dense|values_copy|^indices$|^values$|sspaddmm|"
      r"jagged|nested|to_padded", "sparse and nested tensors"),
     (r"quint|qint|quantiz|q_scale|q_zero|q_per|qscheme|per_tensor|per_channel|fake_quant|"
      r"dequantize|int_repr|choose_qparams|fused_moving", "quantized tensors"),

@@ -74,7 +74,8 @@ class GradScaler:
             for group in optimizer.param_groups:
                 for gradient in (p.grad for p in group["params"] if p.grad is not None):
                     gradient.mul_(1.0 / self._scale)
-                    finite = finite and bool(isfinite(gradient).all())
+                    values = gradient.coalesce()._values() if gradient.is_sparse else gradient
+                    finite = finite and bool(isfinite(values).all())
         self._unscaled[id(optimizer)] = finite
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from frontend.compiled.free_numbers import FreeNumbers
 from frontend.compiled.inputs import in_order
 from frontend.compiled.options import Options
 from frontend.compiled.packing import PackingPlan, packing_plan
-from frontend.compiled.results import dressed, leaves, moved
+from frontend.compiled.results import dressed, leaves, moved, refuse_eager_gradients
 from frontend.compiled.sized_memo import of_graph
 from frontend.compiled.staged import staged
 from frontend.compiled.traced_function import TracedFunction
@@ -221,7 +221,9 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         tapped = [tensor._edge is not None for tensor, _ in session.taps]
         differentiable = (any(derived) or any(tapped)) and not trains
         results = _results(traced, graph_inputs, *((derived, tapped) if trains else ((), ())))
-        if not differentiable:
+        if differentiable:
+            refuse_eager_gradients([*traced.new, *[tensor for tensor, _ in session.taps]])
+        else:
             results, outputs = _with_grads(results, traced, options)
             graph, saved, size_guards = _graph(traced, graph_inputs, results, outputs, options)
     _check_exchanges(session.exchanges, options, graph is None)

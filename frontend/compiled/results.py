@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.backward import leaves_behind
+from frontend.eager.backward import behind, leaves_behind
 from frontend.eager.non_differentiable import mark_non_differentiable
 from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.errors import GraphError, TraceError
@@ -58,6 +58,14 @@ def leaves(results: Sequence[Tensor]) -> list[int]:
             location=user_location(),
         )
     return list(positions.values())
+
+
+def refuse_eager_gradients(results: Sequence[Tensor]) -> None:
+    """Raise TraceError where a result depends on an op whose gradient is computed eagerly only."""
+    for node in {x for each in results if each._edge is not None for x in behind(each._edge[0])}:
+        refusal = getattr(getattr(node, "op", None), "refuse_trace", None)
+        if refusal is not None:
+            refusal(node.location)
 
 
 def closed(name: str, type: TensorType) -> Any:

@@ -225,7 +225,12 @@ class Reducer:
 
     @staticmethod
     def check_plain(parameter: Any) -> None:
-        """Raise RuntimeError for a gradient with a history."""
+        """Raise RuntimeError for a gradient with a history, or a sparse one."""
+        if parameter._grad.is_sparse:
+            raise RuntimeError(
+                "DistributedDataParallel does not average sparse gradients: Embedding and "
+                "EmbeddingBag with sparse=False have dense ones"
+            )
         if parameter._grad._requires_grad:
             raise RuntimeError(
                 "DistributedDataParallel does not average gradients that are to be differentiated "

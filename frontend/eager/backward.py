@@ -21,8 +21,8 @@ from frontend.eager.tape import Edge, TapeNode, edge_of
 from frontend.tensors.mode import Sweep
 from frontend.tensors.state import STATE, recording
 from frontend.tensors.tensor import Tensor, make
-from graphc.autodiff.parts import OutputPart
-from graphc.autodiff.sweep import Record, gradients_by_key, sweep
+from graphc.autodiff.parts import Gradients, OutputPart
+from graphc.autodiff.sweep import Record, added, sweep
 from graphc.errors import ShapeError
 from graphc.ir.graph_queries import reachable
 
@@ -51,7 +51,7 @@ def _swept(
     create_graph: bool,
 ) -> list[Tensor | None]:
     """`run_backward` in the grad mode of its ops."""
-    cotangents = gradients_by_key()
+    cotangents = Gradients(_added)
     for tensor, gradient in roots:
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
@@ -84,6 +84,13 @@ def _swept(
     if run is not None:
         run.pass_on(passed, retain_graph)
     return []
+
+
+def _added(left: Any, right: Any) -> Any:
+    """The sum of two gradients of one tensor."""
+    if left.is_sparse or right.is_sparse:
+        return (left if left.is_sparse else right).added(left, right)
+    return added(left, right)
 
 
 def _ends(nodes: list[TapeNode], cotangents: dict[Any, Any]) -> list[Tensor]:
@@ -218,8 +225,10 @@ def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
 def of_others(gradient: Tensor) -> Tensor:
     """The same gradient where code of the user's has seen or made it, and may keep it: over a view
     of the array, which no leaf takes for its own (`_owned`)."""
+    if gradient._requires_grad or gradient.is_sparse:
+        return gradient
     value = gradient._value
-    if gradient._requires_grad or not isinstance(value, np.ndarray):
+    if not isinstance(value, np.ndarray):
         return gradient
     return make(value.view(), gradient.tensor_type)
 
@@ -282,13 +291,18 @@ def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[An
         computed = [None if gradient is None else of_others(gradient) for gradient in computed]
     if STATE.detect_anomaly and STATE.check_nan:
         for index, gradient in enumerate(computed):
-            value = None if gradient is None else gradient._value
+            value = None if gradient is None else _elements(gradient)._value
             if isinstance(value, np.ndarray) and np.isnan(value).any():
                 raise RuntimeError(
                     f"Function '{node.name()}' returned nan values in its {index}th output; the "
                     f"forward op ran at {record.location}"
                 )
     return computed
+
+
+def _elements(gradient: Tensor) -> Any:
+    """What has the elements of a gradient: of a sparse one its values."""
+    return getattr(gradient, "_differentiated", gradient)
 
 
 def accumulate(
@@ -300,7 +314,10 @@ def accumulate(
     if present is None:
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:
-        variable.grad = present + gradient
+        variable.grad = _added(present, gradient)
+    elif present.is_sparse or gradient.is_sparse:
+        sparse: Any = present if present.is_sparse else gradient
+        variable.grad = sparse.added_in_place(present, gradient)
     else:
         present._assign(present + gradient)
 
@@ -308,10 +325,11 @@ def accumulate(
 def writable(gradient: Tensor | None) -> Tensor | None:
     """`gradient`, over an array that may be changed in place: rules repeat one element by a stride
     of 0."""
-    value = None if gradient is None else gradient._value
+    if gradient is None or gradient.is_sparse:
+        return gradient
+    value = gradient._value
     if not isinstance(value, np.ndarray) or (value.flags.writeable and 0 not in value.strides):
         return gradient
-    assert gradient is not None
     if gradient._requires_grad:
         return gradient.clone()
     return make(value.copy(order="C"), gradient.tensor_type)
@@ -319,6 +337,9 @@ def writable(gradient: Tensor | None) -> Tensor | None:
 
 def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor:
     """`gradient` off the tape, over an array nobody else holds."""
+    if gradient.is_sparse:
+        sparse: Any = gradient
+        return sparse._with(_owned(variable, sparse._values_here, taken))
     value = gradient._value
     if isinstance(value, np.ndarray):
         shared = taken is None or id(value) in taken or variable._hooks

@@ -14,7 +14,7 @@ from graphc.system import import_module
 _LAZY = {
     "ASGD": "asgd", "Adadelta": "adagrad", "Adafactor": "adafactor", "Adagrad": "adagrad",
     "Adamax": "adam_variants", "Muon": "muon", "NAdam": "adam_variants",
-    "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop",
+    "RAdam": "adam_variants", "RMSprop": "rmsprop", "Rprop": "rprop", "SparseAdam": "sparse_adam",
 }  # fmt: skip
 
 __all__ = ["LBFGS", "SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler", "swa_utils"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
-from frontend.optim.options import check_options, execution_options
+from frontend.optim.options import check_options, execution_options, number_now
 from frontend.tensors.dtypes import float64
 from frontend.tensors.tensor import Tensor
 
@@ -21,6 +22,7 @@ class Adagrad(Optimizer):
 
     optional = ("lr_decay", "weight_decay")
     shaped = frozenset(["sum"])
+    takes = "both"
 
     def __init__(
         self,
@@ -62,10 +64,28 @@ class Adagrad(Optimizer):
             if o.lr_decay is not None:
                 rate = o.lr / (1 + (step.to(float64) - 1) * o.lr_decay)
             for p in members:
-                g = self._gradient(o, p)
                 total = self._buffer(p, "sum", o.initial_accumulator_value)
+                if p.grad.is_sparse:
+                    self._change_rows(o, p, total, rate)
+                    continue
+                g = self._gradient(o, p)
                 total.add_(g * g)
                 p.sub_(g / (total.sqrt() + o.eps) * rate)
+
+    def _change_rows(self, o: SimpleNamespace, p: Tensor, total: Tensor, rate: Any) -> None:
+        """The step of the rows that a sparse gradient has: the others stay."""
+        from frontend.sparse.gradients import rows_at, set_rows, summed
+
+        self._begin(p)
+        rows, g = summed(p.grad)
+        g = -g if o.maximize else g
+        sums = rows_at(total, rows) + g * g
+        set_rows(total, rows, sums)
+        set_rows(p, rows, rows_at(p, rows) - g / (sums.sqrt() + o.eps) * rate)
+
+    def _check_sparse(self, group: ParameterGroup) -> None:
+        if number_now(group, "weight_decay") != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
 
 
 class Adadelta(Optimizer):

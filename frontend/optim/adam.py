@@ -52,6 +52,11 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
+    def _check_sparse(self, group: ParameterGroup) -> None:
+        raise RuntimeError(
+            "Adam does not support sparse gradients, please consider SparseAdam instead"
+        )
+
     def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         o = self.read(group)
         beta1, beta2 = o.betas

@@ -81,7 +81,7 @@ class _Steps:
     def gradient(self) -> Tensor:
         """All gradients in one vector, 0 where there is none."""
         parts = [
-            zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1)
+            zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.to_dense().reshape(-1)
             for p in self.params
         ]
         return cat(parts)

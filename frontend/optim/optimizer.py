@@ -110,6 +110,8 @@ class Optimizer:
     """The same; where they are 0, a part of the step is left out."""
     shaped: frozenset[str] = frozenset()
     """Names of state that has the parameter's shape."""
+    takes: str = "dense"
+    """The gradients it takes: "dense", "sparse" or "both"."""
     _opt_called = False  # a step was taken (at least traced): schedulers want to know
 
     def __init_subclass__(cls, **keywords: Any):
@@ -197,8 +199,13 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
+            members = [
+                (group, [p for p in group["params"] if p.grad is not None])
+                for group in self.param_groups
+            ]
+            for group, params in members:
+                self._check_gradients(group, params)
+            for group, params in members:
                 if params:
                     self._update(group, params)
         return loss
@@ -208,6 +215,23 @@ class Optimizer:
     def _update(self, group: ParameterGroup, params: list[Tensor]) -> None:
         """Update `params`, each with a gradient, by the options of `group`."""
         raise NotImplementedError(f"{type(self).__name__} does not define an update")
+
+    def _check_gradients(self, group: ParameterGroup, params: list[Tensor]) -> None:
+        """Raise RuntimeError, before anything is changed, for gradients of a layout it does not
+        take."""
+        for p in params:
+            if p.grad.is_sparse:
+                self._check_sparse(group)
+            elif self.takes == "sparse":
+                raise RuntimeError(
+                    "SparseAdam does not support dense gradients, please consider Adam instead"
+                )
+
+    def _check_sparse(self, group: ParameterGroup) -> None:
+        """Raise RuntimeError where a sparse gradient cannot be taken with the options of a
+        group."""
+        if self.takes == "dense":
+            raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def read(self, group: ParameterGroup) -> SimpleNamespace:
         """The options of a group: `numbers` as they are (in a trace as inputs), `optional` ones
@@ -248,13 +272,15 @@ class Optimizer:
         numbers: Sequence[Any], **flags: bool,
     ) -> None:  # fmt: skip
         """Run a fused `update` of p, of what is `held` for it and of its gradient, by `numbers`;
-        weight decay and the direction of the gradient are part of it, by `decayed`."""
+        weight decay and the direction of the gradient are part of it, by `decayed`. (What is held
+        for a parameter changes everywhere: a sparse gradient is then taken as a dense one.)"""
+        gradient = p.grad.to_dense() if p.grad.is_sparse else p.grad
         decay = options.weight_decay
         decoupled = decay is not None and getattr(options, "decoupled_weight_decay", False)
         if decay is not None:
             numbers = (*numbers, 1 - options.lr * decay if decoupled else decay)
         update(
-            (p, *held, p.grad), tuple(numbers), **flags, maximize=bool(options.maximize),
+            (p, *held, gradient), tuple(numbers), **flags, maximize=bool(options.maximize),
             decays=decay is not None, decoupled=bool(decoupled),
         )  # fmt: skip
 

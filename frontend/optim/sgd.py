@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from frontend.eager.fused import Fused
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer, decayed
-from frontend.optim.options import check_options, execution_options
+from frontend.optim.options import check_options, execution_options, number_now
 from frontend.tensors.dtypes import float64
 from frontend.tensors.tensor import Tensor
 
@@ -24,6 +25,7 @@ class SGD(Optimizer):
 
     optional = ("momentum", "dampening", "weight_decay")
     shaped = frozenset(["momentum_buffer"])
+    takes = "both"
 
     def __init__(
         self,
@@ -58,9 +60,25 @@ class SGD(Optimizer):
                 numbers += [o.momentum] if share is None else [o.momentum, share]
             for p in params_together:
                 self._begin(p)
+                if o.momentum is None and p.grad.is_sparse:
+                    self._change_rows(o, p)
+                    continue
                 held = [] if o.momentum is None else [self._buffer(p, "momentum_buffer")]
                 self._change(_sgd, o, p, held, numbers, moves=o.momentum is not None,
                              dampened=share is not None, nesterov=bool(o.nesterov))  # fmt: skip
+
+    def _change_rows(self, o: SimpleNamespace, p: Tensor) -> None:
+        """The step of the rows that a sparse gradient has: the others stay without momentum."""
+        from frontend.sparse.gradients import rows_at, set_rows, summed
+
+        rows, change = summed(p.grad)
+        set_rows(p, rows, rows_at(p, rows) - (-change if o.maximize else change) * o.lr)
+
+    def _check_sparse(self, group: ParameterGroup) -> None:
+        if number_now(group, "weight_decay") != 0:
+            raise RuntimeError(
+                "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+            )
 
     def _shares(
         self, params: list[Tensor], momentum: Any, dampening: Any

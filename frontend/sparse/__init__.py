@@ -48,6 +48,23 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return _room("products").addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
+def sampled_addmm(
+    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """beta · input + alpha · (mat1 @ mat2) at the places of a CSR matrix, and 0 elsewhere: of the
+    product only these elements are computed. Raises RuntimeError for matrices that do not fit."""
+    if out is not None:
+        raise NotImplementedError("sampled_addmm(out=) is not here: take the result")
+    return _room("products").sampled_addmm(input, mat1, mat2, beta, alpha)
+
+
+def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Tensor:
+    """A sparse matrix with `diagonals` [n, length] at `offsets` [n] from the main one, above it
+    where positive: element j of each stands in column j. COO, or `layout`. Raises RuntimeError for
+    offsets that repeat or do not fit."""
+    return _room("creation").of_diagonals(diagonals, offsets, shape, layout)
+
+
 def sum(input: Any, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum of the elements; over dimensions a sparse tensor, where sparse ones are left."""
     return _room("reductions").total(input, dim, dtype)

@@ -9,7 +9,7 @@ import numpy as np
 from frontend.functions import creation
 from frontend.sparse import places, rules
 from frontend.sparse.tensor import CompressedTensor, CooTensor, SparseTensor
-from frontend.tensors.dtypes import Size, int64, sparse_coo, sparse_csc, sparse_csr
+from frontend.tensors.dtypes import SCALAR_NAMES, Size, int64, sparse_coo, sparse_csc, sparse_csr
 from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 
@@ -134,6 +134,40 @@ def empty(size: Any, dtype: Any = None, requires_grad: bool = False) -> CooTenso
     if requires_grad:
         values.requires_grad_()
     return CooTensor.of_parts((indices,), values, size, True)
+
+
+def of_diagonals(diagonals: Any, offsets: Any, shape: Any, layout: Any) -> SparseTensor:
+    """See `torch.sparse.spdiags`."""
+    lines = diagonals.reshape(1, -1) if diagonals.dim() == 1 else diagonals
+    if lines.dim() != 2:
+        raise RuntimeError("Diagonals must be vector or matrix")
+    if len(shape) != 2:
+        raise RuntimeError("Output shape must be 2d")
+    if offsets.dtype is not int64:
+        kind = SCALAR_NAMES[offsets.dtype]
+        raise RuntimeError(f"Offset Tensor must have dtype Long but got {kind}")
+    starts = offsets._array("spdiags()").reshape(-1)
+    if len(starts) != lines.shape[0]:
+        raise RuntimeError(
+            f"Number of diagonals ({lines.shape[0]}) does not match the number of offsets "
+            f"({len(starts)})"
+        )
+    if len(np.unique(starts)) != len(starts):
+        raise RuntimeError("Offset tensor contains duplicate values")
+    columns = np.broadcast_to(np.arange(lines.shape[1]), tuple(lines.shape))
+    rows = columns - starts[:, None]
+    kept = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
+    where = np.stack([rows[kept], columns[kept]]).astype(np.int64)
+    chosen = creation.from_numpy(np.flatnonzero(kept))
+    values = lines.reshape(-1).index_select(0, chosen)
+    sparse = CooTensor.of_parts((creation.from_numpy(where),), values, shape, len(chosen) < 2)
+    if layout in (None, sparse_coo):
+        return sparse
+    if layout not in (sparse_csr, sparse_csc):
+        raise RuntimeError(
+            f"Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}"
+        )
+    return places.compressed(sparse, layout is sparse_csc)
 
 
 def of_strided(input: Any, layout: Any, sparse_dim: Any = None) -> SparseTensor:

@@ -11,7 +11,7 @@ from frontend.eager.dispatch import CONTEXT
 from frontend.eager.host_ops import eager_only
 from frontend.functions import creation
 from frontend.sparse import places
-from frontend.sparse.tensor import CompressedTensor, CooTensor, SparseTensor
+from frontend.sparse.tensor import LAYOUT_NAMES, CompressedTensor, CooTensor, SparseTensor
 from frontend.tensors.dtypes import SCALAR_NAMES
 from frontend.tensors.tensor import Tensor
 from graphc.ops.nn.sparse_products import sparse_matmul
@@ -33,6 +33,42 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
         return input * beta + product * alpha
     start = input if type(beta) is int and beta == 1 else input * beta
     return _product(start, mat1, mat2, alpha)
+
+
+def sampled_addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+    """beta · input + alpha · (mat1 @ mat2) where a CSR matrix has elements."""
+    if not isinstance(input, CompressedTensor) or input._about:
+        raise RuntimeError(
+            f"sampled_addmm: Expected self to have sparse csr layout, but got {input.layout}"
+        )
+    for name, matrix in (("mat1", mat1), ("mat2", mat2)):
+        if isinstance(matrix, SparseTensor):
+            raise RuntimeError(
+                f"sampled_addmm: Expected {name} to have strided layout, but got "
+                f"{LAYOUT_NAMES[matrix.layout]}"
+            )
+        if matrix.dim() != 2:
+            raise NotImplementedError("sampled_addmm() of batches is not here: matrices are")
+    for names, first, second in (("mat1 and mat2", mat1, mat2), ("self and mat1", input, mat1)):
+        if first.dtype is not second.dtype:
+            raise RuntimeError(
+                f"sampled_addmm: Expected {names} to have the same dtype, but got "
+                f"{SCALAR_NAMES[first.dtype]} and {SCALAR_NAMES[second.dtype]}"
+            )
+    rows, count, columns = mat1.shape[0], mat1.shape[1], mat2.shape[1]
+    if count != mat2.shape[0]:
+        raise RuntimeError(
+            "sampled_addmm: mat1 and mat2 shapes cannot be multiplied "
+            f"({rows}x{count} and {mat2.shape[0]}x{columns})"
+        )
+    if tuple(input._size_here) != (rows, columns):
+        raise RuntimeError(
+            f"sampled_addmm: self has shape {list(input._size_here)}, the product "
+            f"[{rows}, {columns}]"
+        )
+    at, others = places.rows_and_columns(input)
+    chosen = mat1.index_select(0, at) * mat2.t().index_select(0, others)
+    return input._with(input._values_here * beta + chosen.sum(1) * alpha)
 
 
 def mv(input: Any, vec: Any) -> Any:

@@ -26,6 +26,7 @@ from frontend.sparse.tensor import (
     not_here,
 )
 from frontend.tensors.dtypes import int64, sparse_csc, sparse_csr
+from frontend.tensors.state import STATE
 from frontend.tensors.tensor import Tensor
 
 KEEPS_ZERO = (
@@ -407,7 +408,8 @@ def _difference(func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     "add_ sub_ mul_ div_ multiply_ divide_ subtract_ neg_ __iadd__ __isub__ __imul__ __itruediv__"
 )
 def _in_place(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """A strided tensor takes the result; a sparse one where its places stay."""
+    """A strided tensor takes the result; a sparse one where its places stay, or where nothing holds
+    on to them: a COO tensor off the tape, in eager mode."""
     name = func.__name__.strip("_")
     plain = IN_PLACE.get(name, name)
     result = RULES[plain](func, input, *args, **kwargs)
@@ -418,6 +420,8 @@ def _in_place(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(result, type(input)) or any(
         a is not b for a, b in zip(input._where, result._where)
     ):
+        if _is_free(input) and isinstance(result, CooTensor) and not result.requires_grad:
+            return input.become(result)
         raise NotImplementedError(
             f"{func.__name__}() would change where a sparse tensor has elements: assign the result "
             f"of {plain}()"
@@ -429,10 +433,23 @@ def _in_place(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
 IN_PLACE = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "div"}
 
 
-@rule("zero_")
-def _zero(func: Any, input: Any) -> Any:
+@rule("detach_")
+def _off_the_tape(func: Any, input: Any) -> Any:
     func(input._values_here)
     return input
+
+
+@rule("zero_")
+def _zero(func: Any, input: Any) -> Any:
+    if _is_free(input):
+        return input.become(_zeros(func, input))
+    func(input._values_here)
+    return input
+
+
+def _is_free(x: Any) -> bool:
+    """Whether a tensor may come to have elements at other places."""
+    return STATE.mode is None and isinstance(x, CooTensor) and not x.requires_grad
 
 
 # -- conversions -----------------------------------------------------------------------------------

@@ -318,6 +318,27 @@ class CooTensor(SparseTensor):
         unique: CooTensor = self if self._coalesced else OWN["coalesced"](self)
         return unique
 
+    @staticmethod
+    def added(left: Any, right: Any) -> Any:
+        """The sum of two gradients of which one or both are sparse: sparse where both are."""
+        return right + left if left.is_sparse and not right.is_sparse else left + right
+
+    @classmethod
+    def added_in_place(cls, present: Any, gradient: Any) -> Any:
+        """The same, in the tensor that is `present` where that can hold it, as in PyTorch."""
+        total = cls.added(present, gradient)
+        if present.is_sparse != total.is_sparse:
+            return total
+        return present.become(total) if present.is_sparse else present._assign(total)
+
+    def become(self, other: CooTensor) -> Self:
+        """Take the elements of another of the same size, off the tape: what it had is dropped."""
+        for name, part in zip(self.parts, (*other._where, other._values_here)):
+            setattr(self, name, part.detach())
+        self._coalesced = other._coalesced
+        self._counter = self._values_here._counter
+        return self
+
     def indices(self) -> Tensor:
         self._need_coalesced("indices")
         return self._indices_here

@@ -445,6 +445,12 @@ class Session(Mutations):
 
     def _take_grad(self, tensor: Tensor, grad: Tensor) -> None:
         captured = self.captured.get(id(grad))
+        if grad.is_sparse:
+            raise TraceError(
+                "the .grad of a tensor is sparse: compiled code takes dense ones",
+                hint="read it outside, or give the embedding sparse=False",
+                location=user_location(),
+            )
         if id(grad) in self._grads or (captured is not None and captured.input is not None):
             raise TraceError(
                 "the .grad of a tensor is also an argument, or the .grad of another tensor",

@@ -1,8 +1,5 @@
-"""Rows of a table by index, alone and in bags.
-
-`sparse=True` is accepted, and gradients are dense all the same: the same numbers, in another
-layout, for every optimizer.
-"""
+"""Rows of a table by index, alone and in bags. With `sparse` the gradient of a table that is a leaf
+is a sparse tensor, of the rows that were read (`frontend.sparse.gradients`)."""
 
 from __future__ import annotations
 
@@ -16,13 +13,14 @@ from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.state import no_grad
+from frontend.tensors.state import STATE, no_grad
 from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, indexing
 from graphc.ops.nn.embedding import NO_ROW, checked_rows
 from graphc.ops.nn.embedding import embedding as rows_of
+from graphc.system import import_module
 
 
 @public(at="nn.functional")
@@ -39,8 +37,10 @@ def embedding(
 
     The row at `padding_idx` takes no gradient. With `max_norm`, rows that are read and whose
     `norm_type`-norm is greater are first scaled down to it, in place. With `scale_grad_by_freq` a
-    row's gradient is divided by how often it was read. Raises IndexRangeError for an index out of
-    range.
+    row's gradient is divided by how often it was read. With `sparse` the gradient of a weight that
+    is a leaf is a COO tensor of the rows that were read; in a trace that raises TraceError once it
+    is asked for. Raises IndexRangeError for an index out of range, RuntimeError for `sparse` with
+    `scale_grad_by_freq`, where gradients are wanted.
     """
     _check_indices(input, "embedding")
     if weight.ndim != 2:
@@ -52,13 +52,27 @@ def embedding(
         row = padding_idx % weight.shape[0]
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
-    return _rows(input, weight, row, scale_grad_by_freq)
+    return _rows(input, weight, row, scale_grad_by_freq, sparse)
 
 
-def _rows(input: Tensor, weight: Tensor, padding: int, by_frequency: bool) -> Tensor:
+def _rows(input: Tensor, weight: Tensor, padding: int, by_frequency: bool, sparse: bool) -> Tensor:
+    if sparse and _takes_rows(weight, by_frequency):
+        read: Tensor = import_module("frontend.sparse.gradients").rows_read(weight, input, padding)
+        return read
     attributes = {"padding": padding, "by_frequency": bool(by_frequency)}
     rows: Tensor = CONTEXT.apply(rows_of, (weight, input), attributes)[0]
     return rows
+
+
+def _takes_rows(weight: Tensor, by_frequency: bool) -> bool:
+    """Whether the gradient of a table is one of rows."""
+    if not STATE.grad_enabled or not weight.requires_grad or weight.is_meta:
+        return False
+    if by_frequency:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+    return weight.is_leaf
 
 
 def _check_indices(input: Tensor, name: str) -> None:
@@ -123,7 +137,7 @@ def embedding_bag(
     row = _padding_row(weight, padding_idx)
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
-    rows = _rows(input, weight, row, scale_grad_by_freq)
+    rows = _rows(input, weight, row, scale_grad_by_freq, sparse)
     kept = None if row == NO_ROW else input != row
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)

@@ -261,7 +261,7 @@ def test_what_is_not_there_says_so_and_changes_nothing() -> None:
     with pytest.raises(NotImplementedError, match="cos\\(\\) of tensors of layout Sparse"):
         x.cos()
     with pytest.raises(NotImplementedError, match="would change where a sparse tensor has"):
-        x.add_(drawn(seed=4)[0])
+        x.clone().requires_grad_().add_(drawn(seed=4)[0])
     with pytest.raises(RuntimeError, match="Expected dim 0 size 7, got 5"):
         x @ normal(5, 2)
     with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
@@ -273,6 +273,67 @@ def test_what_is_not_there_says_so_and_changes_nothing() -> None:
     with pytest.raises(RuntimeError, match="coalesce expected sparse coordinate"):
         torch.ones(2).coalesce()
     close(x, dense)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_sampled_addmm(mode: str) -> None:
+    x, dense = drawn("csr")
+    left, right = normal(5, 4).requires_grad_(), normal(4, 7).requires_grad_()
+    x = x.requires_grad_()
+
+    def run(x: Any, left: Any, right: Any) -> Any:
+        return torch.sparse.sampled_addmm(x, left, right, beta=0.5, alpha=2).to_dense()
+
+    found = (torch.compile(run, fullgraph=True) if mode == "compiled" else run)(x, left, right)
+    a, b, mask = left.detach().numpy(), right.detach().numpy(), dense != 0
+    close(found, 0.5 * dense + 2 * (a @ b) * mask)
+    weight = np.random.default_rng(3).standard_normal(SIZE)
+    (found * torch.tensor(weight)).sum().backward()
+    close(left.grad, 2 * (weight * mask) @ b.T)
+    close(right.grad, 2 * a.T @ (weight * mask))
+    close(x.grad, 0.5 * weight * mask)
+
+
+def test_sampled_addmm_refuses_what_does_not_fit() -> None:
+    x, _ = drawn("csr")
+    for words, error, operands in (
+        ("shapes cannot be multiplied", RuntimeError, (x, normal(5, 3), normal(4, 7))),
+        ("Expected mat2 to have strided layout", RuntimeError, (x, normal(5, 5), x)),
+        ("the same dtype, but got Double and Float", RuntimeError,
+         (x, normal(5, 3), normal(3, 7).float())),
+        ("the product", RuntimeError, (x, normal(4, 3), normal(3, 7))),
+        ("Expected self to have sparse csr", RuntimeError,
+         (x.to_sparse(), normal(5, 3), normal(3, 7))),
+    ):  # fmt: skip
+        with pytest.raises(error, match=words):
+            torch.sparse.sampled_addmm(*operands)
+
+
+def test_spdiags() -> None:
+    lines, offsets = normal(3, 4), torch.tensor([0, -1, 2])
+    expected = np.zeros((3, 5))
+    for line, offset in zip(lines.numpy(), (0, -1, 2)):
+        for column, value in enumerate(line):
+            if 0 <= column - offset < 3:
+                expected[column - offset, column] = value
+    for layout in (None, torch.sparse_csr, torch.sparse_csc):
+        found = torch.sparse.spdiags(lines, offsets, (3, 5), layout)
+        close(found, expected)
+        assert found.layout is (layout or torch.sparse_coo)
+    with pytest.raises(RuntimeError, match="Offset tensor contains duplicate values"):
+        torch.sparse.spdiags(lines, torch.tensor([0, 0, 1]), (3, 5))
+    with pytest.raises(RuntimeError, match="does not match the number of offsets"):
+        torch.sparse.spdiags(lines, torch.tensor([0, 1]), (3, 5))
+
+
+def test_a_tensor_off_the_tape_may_come_to_have_elements_elsewhere() -> None:
+    x, dense = drawn()
+    other, more = drawn(seed=4)
+    same = x.add_(other, alpha=2)
+    assert same is x
+    close(x, dense + 2 * more)
+    assert x.zero_() is x and x._nnz() == 0
+    close(x, np.zeros(SIZE))
 
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
