@@ -103,18 +103,25 @@ class DifferentiableFunction:
         value of on the tape, `arrays[i]` its value. What is recorded is what the trace recorded,
         whatever grad mode is now: the function may set it inside."""
         traced = self.traced
-        if self._records(tensors):
-            outputs = self.pair.call(tensors, arrays)
-            operands = tuple([t for t in tensors if t is not None and t._requires_grad])
-            for i, (function, error) in traced.non_differentiable.items():
-                mark_non_differentiable(function, operands, outputs[i], error)
-        else:
-            outputs = [*map(make, run(self.plain, [*arrays]), self.types)]
-            if traced.active and not any(traced.wanted):
-                self._end_inside([outputs[i] for i in traced.active])
-        for i in traced.leaves:
-            outputs[i]._requires_grad = True
-        return outputs
+        outputs: list[Tensor] = []
+        values: Any = ()
+        try:
+            if self._records(tensors):
+                outputs = self.pair.call(tensors, arrays)
+                operands = tuple([t for t in tensors if t is not None and t._requires_grad])
+                for i, (function, reason) in traced.non_differentiable.items():
+                    mark_non_differentiable(function, operands, outputs[i], reason)
+            else:
+                values = run(self.plain, [*arrays])
+                outputs = [*map(make, values, self.types)]
+                if traced.active and not any(traced.wanted):
+                    self._end_inside([outputs[i] for i in traced.active])
+            for i in traced.leaves:
+                outputs[i]._requires_grad = True
+            return outputs
+        except BaseException as error:
+            note_written(error, outputs or values)
+            raise
 
 
 class LeavesInside:
@@ -139,7 +146,7 @@ def run(executable: Any, arrays: list[Any]) -> Any:
 
 def note_written(error: BaseException, values: Any) -> None:
     """Note on what is raised what native code had written before, if it had: as Executable.run."""
-    if len(values):
+    if len(values) and not written_by(error):
         error.written = values  # type: ignore[attr-defined]
 
 
@@ -178,8 +185,9 @@ class ForwardBackward:
     def call(self, tensors: Sequence[Tensor | None], arrays: Sequence[Any]) -> list[Tensor]:
         function, traced, copied = self.function, self.function.traced, self.split.copied
         kept = [arrays[i].copy() if i in copied else arrays[i] for i in self.split.saved_inputs]
-        values = run(self.forward, [*arrays])
+        values: Any = ()
         try:
+            values = run(self.forward, [*arrays])
             count = len(traced.outputs)
             outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
             saved = values[count + len(traced.updates) :]
@@ -189,10 +197,10 @@ class ForwardBackward:
             results = tuple([outputs[i] for i in traced.active])
             kinds = tuple([x.tensor_type for x in operands])
             record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
+            return outputs
         except BaseException as error:
             note_written(error, values)
             raise
-        return outputs
 
 
 class ForwardCall:

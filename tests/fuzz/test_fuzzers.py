@@ -47,6 +47,8 @@ def test_an_interrupt_at_every_line_of_a_trace() -> None:
     assert interrupts.every_line("trace", False, ["tracing/session.py"]) > 50
     # An optimizer makes its state where the trace is suspended.
     assert interrupts.every_line("train", False, ["tensors/state.py"]) > 5
+    # What was written is counted, wherever an interrupt comes behind native code.
+    assert interrupts.every_line("count forward", True, ["compiled/differentiable.py"]) > 20
     # What an example answers of sizes belongs to its trace.
     assert interrupts.every_line("sized", False, ["ir/undecided.py"]) > 5
 
