@@ -146,6 +146,8 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         if isinstance(right, Tensor):
             if kind is right.tensor_type:
                 return apply_binary(op, left, right)
+            if not STATE.watched:
+                return _of_two_types(op, left, right)
         elif right.__class__ in _YIELDING[CATEGORY[kind.dtype]]:
             if kind.dtype.is_storage and op in _WIDE:
                 return casted(binary(op, casted(left, kind.dtype.computes_as), right), kind.dtype)
@@ -160,16 +162,27 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
         raise TypeError(f"{op.name}(): one of the arguments must be a Tensor")
     if not STATE.watched and isinstance(left, Tensor) and isinstance(right, Tensor):
-        key = (left.tensor_type, right.tensor_type)
-        common = _COMMON.get(key)
-        if common is None:
-            common = _COMMON[key] = (result_type(left, right), common_shape(left, right))
-        dtype, shape = common
-        return apply_binary(
-            op, expanded(casted(left, dtype), shape), expanded(casted(right, dtype), shape)
-        )
+        return _of_two_types(op, left, right)
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
+
+
+def _of_two_types(op: Any, left: Tensor, right: Tensor) -> Tensor:
+    """`binary` of tensors of different types, where nothing is watched."""
+    key = (left.tensor_type, right.tensor_type)
+    common = _COMMON.get(key)
+    if common is None:
+        common = _COMMON[key] = (result_type(left, right), common_shape(left, right))
+    dtype, shape = common
+    if left.tensor_type.dtype is not dtype:
+        left = casted(left, dtype)
+    if right.tensor_type.dtype is not dtype:
+        right = casted(right, dtype)
+    if left.tensor_type.shape != shape:
+        left = expanded(left, shape)
+    if right.tensor_type.shape != shape:
+        right = expanded(right, shape)
+    return apply_binary(op, left, right)
 
 
 def lifted(operand: Any) -> Any:

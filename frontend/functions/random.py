@@ -10,6 +10,7 @@ uniform, the normal and whole numbers stand in `sampling`, what is drawn inside 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import operator
 import warnings
@@ -290,6 +291,7 @@ def check_range(first: int, last: int, kind: DType) -> None:
             raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[kind]}")
 
 
+@functools.cache
 def bounds(kind: DType) -> tuple[int, int]:
     """The least and the greatest number of an integer dtype, or of bool."""
     if kind is DType.bool:

@@ -77,6 +77,7 @@ Caches, which change no result:
 - `eager.pointwise._POINTWISE`: of composites that are pointwise
 - `tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `eager.tape._kind`: of classes that nodes show themselves as
+- `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
 - `tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws

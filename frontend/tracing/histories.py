@@ -151,3 +151,13 @@ class Unreached(ValueCheck[tuple[object, ...]]):
 
     def reason(self, label: str, now: tuple[object, ...]) -> str:
         return "a gradient that is read comes from outside"
+
+
+def refuse_sparse(grad: Tensor) -> None:
+    """Raise TraceError for a gradient that compiled code does not take."""
+    if grad.is_sparse:
+        raise TraceError(
+            "the .grad of a tensor is sparse: compiled code takes dense ones",
+            hint="read it outside, or give the embedding sparse=False",
+            location=user_location(),
+        )

@@ -39,7 +39,7 @@ from frontend.tracing.containers import can_be_put_back, refill
 from frontend.tracing.effects import TracedEffects
 from frontend.tracing.exchanges import Exchanges
 from frontend.tracing.guards.globals import CapturedGlobals
-from frontend.tracing.histories import Histories
+from frontend.tracing.histories import Histories, refuse_sparse
 from frontend.tracing.hooks_inside import HooksInside
 from frontend.tracing.layouts import Layouts
 from frontend.tracing.mutations import Mutations
@@ -444,13 +444,8 @@ class Session(Mutations):
         return grad
 
     def _take_grad(self, tensor: Tensor, grad: Tensor) -> None:
+        refuse_sparse(grad)
         captured = self.captured.get(id(grad))
-        if grad.is_sparse:
-            raise TraceError(
-                "the .grad of a tensor is sparse: compiled code takes dense ones",
-                hint="read it outside, or give the embedding sparse=False",
-                location=user_location(),
-            )
         if id(grad) in self._grads or (captured is not None and captured.input is not None):
             raise TraceError(
                 "the .grad of a tensor is also an argument, or the .grad of another tensor",
