@@ -13,7 +13,7 @@ import frontend as torch
 from frontend import nn
 from frontend.functions import network_draws, random_fills
 
-SHAPE = (3, random_fills.block_of(1) // 2 + 5)
+SHAPE = (3, random_fills.block_length(1) // 2 + 5)
 FILLS: dict[str, Callable[[], Any]] = {
     "randn": lambda: torch.randn(SHAPE),
     "normal_": lambda: nn.init.normal_(torch.empty(SHAPE), 1.0, 0.7),
