@@ -19,18 +19,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from frontend import autograd, nn, optim, utils
-from frontend.compiled.compiler import compile
-from frontend.compiled.freezing import *
-from frontend.compiled.tracers import trace
 from frontend.devices.environment import *
-from frontend.eager.promotion import can_cast, promote_types, result_type
-from frontend.functions import declarations as _declarations
-from frontend.namespace import methods as _methods
-from frontend.namespace.lazy_names import LAZY as _LATE
-from frontend.tensors.dtypes import *
-from frontend.tensors.generator import Generator, default_generator
-from frontend.tensors.limits import *
-from frontend.tensors.state import (
+from frontend.engine.compiled.compiler import compile
+from frontend.engine.compiled.freezing import *
+from frontend.engine.compiled.tracers import trace
+from frontend.engine.eager.promotion import can_cast, promote_types, result_type
+from frontend.engine.tensors.dtypes import *
+from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.limits import *
+from frontend.engine.tensors.state import (
     enable_grad,
     get_eager_backend,
     inference_mode,
@@ -39,8 +36,11 @@ from frontend.tensors.state import (
     set_eager_backend,
     set_grad_enabled,
 )
-from frontend.tensors.tensor import Tensor
-from frontend.tracing.tracer import tap
+from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.tracer import tap
+from frontend.functions import declarations as _declarations
+from frontend.namespace import methods as _methods
+from frontend.namespace.lazy_names import LAZY as _LATE
 from frontend.version import __version__
 from graphc.system import import_module
 
@@ -70,7 +70,7 @@ _LAZY = {
     **dict.fromkeys(
         ("bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "chalf", "complex32",
          "float4_e2m1fn_x2", "qint32", "qint8", "quint2x4", "quint4x2", "quint8"),
-        "frontend.tensors.absent_dtypes",
+        "frontend.engine.tensors.absent_dtypes",
     ),
     **dict.fromkeys(
         ("_assert_async", "_check", "_check_index", "_check_is_size",
@@ -91,7 +91,7 @@ _LAZY = {
     "install_as": "frontend.install",
     "load": "frontend.serialization",
     "save": "frontend.serialization",
-    "set_printoptions": "frontend.tensors.printing",
+    "set_printoptions": "frontend.engine.tensors.printing",
     "to_dlpack": "frontend.utils.dlpack",
     "vmap": "frontend.func",
 }  # fmt: skip

@@ -1,3 +1,3 @@
 """`torch._tensor`: where PyTorch defines Tensor."""
 
-from frontend.tensors.tensor import Tensor as Tensor
+from frontend.engine.tensors.tensor import Tensor as Tensor

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from frontend.tensors import printing
-from frontend.tensors.printing import set_printoptions as set_printoptions
+from frontend.engine.tensors import printing
+from frontend.engine.tensors.printing import set_printoptions as set_printoptions
 
 
 class _Current:

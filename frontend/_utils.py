@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import cat
-from frontend.tensors.tensor import Tensor
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

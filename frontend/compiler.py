@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from frontend.compiled.compiler import compile
-from frontend.compiled.eager_parts import disable, is_compiling
-from frontend.compiled.packed_copies import PACKED
+from frontend.engine.compiled.compiler import compile
+from frontend.engine.compiled.eager_parts import disable, is_compiling
+from frontend.engine.compiled.packed_copies import PACKED
+from frontend.engine.sizes.size_rules import mark_dynamic, mark_static
 from frontend.export.capture import EXPORTING
-from frontend.tracing.size_rules import mark_dynamic, mark_static
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable",

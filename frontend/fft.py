@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.functions.fourier import (
@@ -31,8 +33,6 @@ from frontend.functions.fourier import (
 )
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ops.conversion import convert
 
 __all__ = [

@@ -1,6 +1,7 @@
 """`frontend.linalg`: products, norms, systems, determinants, factorizations and spectra of batches
 of matrices. What calls LAPACK runs eagerly; in a trace it raises TraceError."""
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.linalg import linalg_cross as cross
 from frontend.functions.linalg import (
     matrix_norm,
@@ -51,7 +52,6 @@ from frontend.functions.linear_algebra.symmetric_indefinite import (
 )
 from frontend.functions.matrix import matmul
 from frontend.functions.select import diagonal as _diagonal
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",

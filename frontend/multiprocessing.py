@@ -18,10 +18,17 @@ from multiprocessing import reduction
 from multiprocessing.connection import wait
 from typing import Any
 
+from frontend.engine.tensors.no_value import NO_DATA
+from frontend.engine.tensors.shared_memory import (
+    LEAST,
+    block_of,
+    map_block,
+    offset_in,
+    over,
+    shared_copy,
+)
+from frontend.engine.tensors.tensor import Tensor, added_attributes, make
 from frontend.nn.parameter import Parameter
-from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.shared_memory import LEAST, block_of, map_block, offset_in, over, shared_copy
-from frontend.tensors.tensor import Tensor, added_attributes, make
 from graphc.ir.types import TensorType
 
 __all__ = [*multiprocessing.__all__, "ProcessContext", "ProcessExitedException",
@@ -60,7 +67,7 @@ def _reduced(tensor: Tensor) -> Any:
 def _rebuilt(
     handle: Any, size: int, offset: int, shape: Any, dtype: Any, kind: Any, requires_grad: bool
 ) -> Any:
-    from frontend.tensors.memory_tracking import exposed_counter
+    from frontend.engine.tensors.memory_tracking import exposed_counter
 
     try:
         descriptor = handle.detach()

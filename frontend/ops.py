@@ -138,7 +138,7 @@ def _function(namespace: str, name: str) -> Any:
     if namespace != "aten":
         return None
     with IMPORTING:
-        from frontend.tensors.tensor import Tensor
+        from frontend.engine.tensors.tensor import Tensor
 
     return getattr(Tensor, name, None)
 

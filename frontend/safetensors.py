@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.serialization.checkpoint import array_of
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.files import write_atomically
 from frontend.serialization.safetensors_file import safe_open as safe_open
-from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
 

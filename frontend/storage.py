@@ -1,8 +1,8 @@
-"""`torch.UntypedStorage` and the typed storages: see `frontend.tensors.storages`."""
+"""`torch.UntypedStorage` and the typed storages: see `frontend.engine.tensors.storages`."""
 
 from __future__ import annotations
 
-from frontend.tensors.storages import TYPED, TypedStorage, UntypedStorage
+from frontend.engine.tensors.storages import TYPED, TypedStorage, UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

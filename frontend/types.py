@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import Any, Union
 
-from frontend.tensors.dtypes import Size, device, dtype, layout
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import Size, device, dtype, layout
+from frontend.engine.tensors.tensor import Tensor
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

@@ -133,7 +133,7 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ("graphc/ir/graph", "def f():\n  from ..ops.table import OPS"),
         ("graphc/ir/graph", "from graphc import GraphBuilder"),
         ("graphc/helpers", "import graphc.ir"),
-        ("graphc/__init__", "def f(): import_module('frontend.tracing.tracer')"),
+        ("graphc/__init__", "def f(): import_module('frontend.engine.tracing.tracer')"),
         ("graphc/passes/dce", "import llvmlite.binding"),
         (
             "graphc/codegen/evaluate/reduction",
@@ -143,8 +143,11 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ("frontend/tensor", "class C:\n  from networkx import DiGraph"),
         ("graphc/codegen/llvm/kernel", "from graphc.codegen.evaluate.algebra import LoopAlgebra"),
         ("graphc/codegen/loop_ir/nodes", "def f(): from graphc.codegen.recipes.lower import lower"),
-        ("frontend/eager/tape", "from frontend.functions.shape import stack"),
-        ("frontend/tensors/tensor", "def f(): from frontend.nn.modules.module import Module"),
+        ("frontend/engine/eager/tape", "from frontend.functions.shape import stack"),
+        (
+            "frontend/engine/tensors/tensor",
+            "def f(): from frontend.nn.modules.module import Module",
+        ),
     ],
 )
 def test_a_breach_is_seen(path: str, source: str) -> None:

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 ALLOWED = {
-    ("frontend.eager.dispatch", "Tensor"): "the context of all tensors, which computes above them",
+    (
+        "frontend.engine.eager.dispatch",
+        "Tensor",
+    ): "the context of all tensors, which computes above them",
     ("frontend.namespace.methods", "Tensor"): "the methods that functions declare",
     ("frontend.fx._symbolic_trace", "Module"): (
         "while it traces symbolically, as PyTorch's does; a hook would cost each call of a Module"
     ),
-    ("frontend.tensors.dtypes", "DType"): "what PyTorch's dtypes can say",
+    ("frontend.engine.tensors.dtypes", "DType"): "what PyTorch's dtypes can say",
 }
 PATCHES = ("setattr", "delattr", "_patch_class")
 
@@ -72,13 +75,13 @@ def test_what_another_folder_made_is_not_replaced_by_name() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from frontend.eager import dispatch\ndispatch._computed = None",
-        "def f():\n  from frontend.eager import dispatch as d\n  setattr(d, name, None)",
-        "import frontend.eager.dispatch as d\nvars(d)['x'] = 1",
+        "from frontend.engine.eager import dispatch\ndispatch._computed = None",
+        "def f():\n  from frontend.engine.eager import dispatch as d\n  setattr(d, name, None)",
+        "import frontend.engine.eager.dispatch as d\nvars(d)['x'] = 1",
         "from graphc.ir.nodes import Graph\ndel Graph.x",
         "from graphc.ir.nodes import Graph\nGraph.__dict__['x'] = 1",
     ],
 )
 def test_replacing_is_seen(source: str) -> None:
-    assert [*patched(ast.parse(source), "frontend.compiled.object_runs")]
-    assert not [*patched(ast.parse("x.y = 1; self.z = 2"), "frontend.compiled.object_runs")]
+    assert [*patched(ast.parse(source), "frontend.engine.compiled.object_runs")]
+    assert not [*patched(ast.parse("x.y = 1; self.z = 2"), "frontend.engine.compiled.object_runs")]

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import graphc
-from frontend.eager.native_ops import native_op
+from frontend.engine.eager.kernels.native_ops import native_op
 from graphc import DType, ops
 from graphc.autodiff.joint import Joint, derive_joint
 from graphc.autodiff.partition import partition

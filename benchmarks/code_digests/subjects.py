@@ -26,11 +26,11 @@ from workloads import Workload, chosen
 
 import graphc.runtime.compile as compiling
 from code_digests.narrow_products import narrow_problems
-from frontend.compiled.compiler import CompiledFunction
-from frontend.compiled.options import Options
-from frontend.eager import kernel_families, pointwise
-from frontend.eager.native_ops import NativeOp
-from frontend.tensors.tensor import make as tensor_of
+from frontend.engine.compiled.compiler import CompiledFunction
+from frontend.engine.compiled.options import Options
+from frontend.engine.eager.kernels import kernel_families, pointwise
+from frontend.engine.eager.kernels.native_ops import NativeOp
+from frontend.engine.tensors.tensor import make as tensor_of
 from graphc import ops
 from graphc.debug.load import loaded_calls
 from graphc.errors import GraphError

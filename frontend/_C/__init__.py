@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from frontend.engine.tensors.state import STATE, swap_autocast
+from frontend.engine.tensors.tensor import Tensor
 from frontend.namespace.stubs import stubs
 from frontend.overrides.protocol import (
     DisableTorchFunction as DisableTorchFunction,
@@ -13,8 +15,6 @@ from frontend.overrides.protocol import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
 from frontend.overrides.protocol import disabled_torch_function_impl
-from frontend.tensors.state import STATE, swap_autocast
-from frontend.tensors.tensor import Tensor
 from graphc.system import import_module
 
 TensorBase = _TensorBase = Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.compiled.compiler import CompiledFunction
-from frontend.compiled.options import Options
+from frontend.engine.compiled.compiler import CompiledFunction
+from frontend.engine.compiled.options import Options
 from frontend.nn.modules.module import Module
 
 _HOOKS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.fake_mode import FakeMode
+from frontend.engine.tensors.tensor import Tensor, without_data
 from frontend.namespace.stubs import stubs
-from frontend.tensors.fake_mode import FakeMode
-from frontend.tensors.tensor import Tensor, without_data
 
 __all__ = ["FakeTensorMode", "is_fake"]
 

@@ -2,7 +2,7 @@
 
 In a region enabled for the CPU, products, convolutions and attention take their operands in the
 region's dtype (bfloat16 unless it says otherwise), losses and what needs range in float32, all else
-as it comes: the functions say which they are (`frontend.eager.autocasting`).
+as it comes: the functions say which they are (`frontend.engine.eager.autocasting`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager.autocasting import casted_tensors
-from frontend.tensors.dtypes import as_dtype, device
-from frontend.tensors.state import STATE, swap_autocast
+from frontend.engine.eager.autocasting import casted_tensors
+from frontend.engine.tensors.dtypes import as_dtype, device
+from frontend.engine.tensors.state import STATE, swap_autocast
 from graphc.ir.types import DType
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.logic import isfinite
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
 

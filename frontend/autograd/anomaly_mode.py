@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.tensors.state import STATE, swap_anomaly_checks
+from frontend.engine.tensors.state import STATE, swap_anomaly_checks
 
 
 class set_detect_anomaly:

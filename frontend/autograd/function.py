@@ -10,15 +10,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.eager.backward import of_others
-from frontend.eager.dispatch import filled_like
-from frontend.eager.promotion import casted
-from frontend.eager.tape import FREED, Saves, record
+from frontend.engine.eager.dispatch import filled_like
+from frontend.engine.eager.gradients.backward import of_others
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.tape import FREED, Saves, record
+from frontend.engine.tensors.autograd_members import AutogradMembers
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.reduce import sum
 from frontend.functions.shape import expand, reshape
-from frontend.tensors.autograd_members import AutogradMembers
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor, make
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.autograd import grad
+from frontend.engine.tensors.state import enable_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.shape import reshape, stack
-from frontend.tensors.state import enable_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

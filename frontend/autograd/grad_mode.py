@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.tensors.state import enable_grad, inference_mode, no_grad, set_grad_enabled
+from frontend.engine.tensors.state import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
     "enable_grad",

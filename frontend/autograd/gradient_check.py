@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from frontend.autograd import grad
+from frontend.engine.tensors.state import enable_grad, no_grad
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.random import randn
-from frontend.tensors.state import enable_grad, no_grad
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.eager.tape import AccumulateGrad, TapeNode, edge_of
-from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import no_grad, swap_saved_hooks, tracing
-from frontend.tensors.tensor import Tensor
+from frontend.engine.eager.tape import AccumulateGrad, TapeNode, edge_of
+from frontend.engine.tensors.hooks import RemovableHandle
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.state import no_grad, swap_saved_hooks, tracing
+from frontend.engine.tensors.tensor import Tensor
 from graphc.errors import TraceError
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frontend import amp
-from frontend.tensors.dtypes import bfloat16
+from frontend.engine.tensors.dtypes import bfloat16
 
 __all__ = ["autocast"]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NoReturn
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.functions.tensor_types import tensortype
 from frontend.namespace.stubs import stubs
-from frontend.tensors.dtypes import SCALAR_NAMES
 
 globals().update(stubs("cuda"))
 

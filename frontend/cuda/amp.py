@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from frontend import amp
-from frontend.tensors.dtypes import float16
+from frontend.engine.tensors.dtypes import float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 

@@ -7,9 +7,9 @@ import math
 import warnings
 from typing import Any
 
-from frontend.tensors.dtypes import device, place_of
-from frontend.tensors.state import STATE, swap_devices
-from frontend.tensors.threads import check_threads, get_num_threads, set_num_threads
+from frontend.engine.tensors.dtypes import device, place_of
+from frontend.engine.tensors.state import STATE, swap_devices
+from frontend.engine.tensors.threads import check_threads, get_num_threads, set_num_threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "e", "get_default_device",

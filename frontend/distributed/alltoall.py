@@ -12,7 +12,7 @@ from frontend.distributed import exchange
 from frontend.distributed.collectives import Filled, launched
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.world import Work
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 def all_to_all(

@@ -19,8 +19,8 @@ from frontend.distributed import exchange
 from frontend.distributed.exchange import Round
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.world import Work, current
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.tensor import FROZEN, Tensor, make_writable
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.tensor import FROZEN, Tensor, make_writable
 
 
 class ReduceOp(Enum):

@@ -23,13 +23,13 @@ from frontend.distributed.exchange import Round, all_gather, all_reduce, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
-from frontend.eager.backward import run_backward
+from frontend.engine.eager.gradients.backward import run_backward
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.state import enable_grad
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import tensor, zeros_like
 from frontend.functions.shape import cat
 from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import enable_grad
-from frontend.tensors.tensor import Tensor, make
 from frontend.utils._pytree import tree_flatten, tree_unflatten
 from graphc.ir.types import DType, TensorType
 

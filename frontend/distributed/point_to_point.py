@@ -16,7 +16,7 @@ from frontend.distributed.errors import DistBackendError
 from frontend.distributed.exchange import DIRECT, HEADER, SEQUENCES, as_bytes, channel
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.world import Work, current
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 from graphc.ir.builder import user_location
 
 

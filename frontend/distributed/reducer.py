@@ -18,9 +18,9 @@ import numpy as np
 
 from frontend.distributed.exchange import Members, Round, all_reduce
 from frontend.distributed.world import Work, WorkFuture, current
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import tracing
-from frontend.tensors.tensor import Tensor, make
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.state import tracing
+from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 from graphc.references import other_references
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.generator import Generator, default_generator
-from frontend.tensors.memory_tracking import count_write
+from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.memory_tracking import count_write
 
 
 def statistics(norm: Any) -> tuple[np.ndarray, np.ndarray, int]:

@@ -9,8 +9,8 @@ import numpy as np
 from frontend.distributed.exchange import Round, broadcast
 from frontend.distributed.groups import ProcessGroup
 from frontend.distributed.world import current
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.tensor import Tensor
 
 
 def broadcast_tensors(

@@ -19,11 +19,11 @@ import numpy as np
 from frontend.distributed.exchange import Round, broadcast
 from frontend.distributed.reducer import Bucket, Reducer
 from frontend.distributed.world import current
-from frontend.tensors.tensor import Tensor
-from frontend.tracing.outside.check import Same
-from frontend.tracing.outside.guard import Guard
-from frontend.tracing.outside.source import LookupSource
-from frontend.tracing.session import Session, trace_under_way
+from frontend.engine.outside.check import Same
+from frontend.engine.outside.guard import Guard
+from frontend.engine.outside.source import LookupSource
+from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.session import Session, trace_under_way
 
 if TYPE_CHECKING:
     from frontend.distributed.groups import ProcessGroup

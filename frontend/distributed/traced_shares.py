@@ -21,13 +21,13 @@ from frontend.distributed.exchange import Round, all_gather, as_bytes
 from frontend.distributed.reducer import Bucket
 from frontend.distributed.traced import TracedReduction, current_trace
 from frontend.distributed.world import current
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.generator import default_generator
+from frontend.engine.tensors.state import enable_grad, no_grad
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import tensor, zeros_like
 from frontend.functions.pointwise import maximum
 from frontend.functions.shape import stack
-from frontend.tensors.generator import default_generator
-from frontend.tensors.state import enable_grad, no_grad
-from frontend.tensors.tensor import Tensor, make
 from frontend.utils._pytree import tree_flatten, tree_unflatten
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location

@@ -12,13 +12,13 @@ from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import (
     broadcast_all,
 )
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
 from frontend.functions.pointwise import where
 from frontend.functions.sampling import bernoulli
 from frontend.functions.shape import expand
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Bernoulli(OfProbability, ExponentialFamily):

@@ -12,13 +12,13 @@ from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import logits_to_probs, one_of, probs_to_logits
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full
 from frontend.functions.pointwise import clamp
 from frontend.functions.ranges import arange
 from frontend.functions.reduce import logsumexp
 from frontend.functions.sampling import multinomial
 from frontend.functions.shape import broadcast_tensors
-from frontend.tensors.tensor import Tensor
 
 
 class Categorical(Distribution):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from frontend import linalg
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full
 from frontend.functions.logic import isclose, logical_and
 from frontend.functions.pointwise import remainder
 from frontend.functions.select import tril
 from frontend.functions.shape import cat as concatenated
 from frontend.functions.shape import stack as stacked
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",

@@ -10,11 +10,11 @@ from frontend.distributions import constraints
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import broadcast_all, clamp_probs
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.functions.random import uniform
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class ContinuousBernoulli(OfProbability, ExponentialFamily):

@@ -12,6 +12,8 @@ from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.one_hot import OverClasses
 from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import broadcast_all, tiny
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.pointwise_composites import xlogy
@@ -19,8 +21,6 @@ from frontend.functions.random import uniform
 from frontend.functions.ranges import arange
 from frontend.functions.shape import expand
 from frontend.nn.functional.loss_pairs import binary_cross_entropy_with_logits
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Poisson(ExponentialFamily):

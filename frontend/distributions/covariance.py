@@ -6,9 +6,9 @@ from typing import Any
 
 from frontend import linalg
 from frontend.distributions.distribution import Distribution
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.ranges import eye
 from frontend.functions.shape import expand
-from frontend.tensors.tensor import Tensor
 
 MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from frontend.distributions.constraints import Constraint, is_dependent
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import expand
-from frontend.tensors.dtypes import Size
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Distribution:

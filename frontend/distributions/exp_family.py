@@ -7,7 +7,7 @@ from typing import Any
 from frontend.autograd import grad
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import _sum_rightmost
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class ExponentialFamily(Distribution):

@@ -8,8 +8,8 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.utils import broadcast_all
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros, zeros_like
-from frontend.tensors.tensor import Tensor
 
 
 class Exponential(ExponentialFamily):

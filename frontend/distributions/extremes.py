@@ -14,11 +14,11 @@ from frontend.distributions.transformed_distribution import TransformedFamily
 from frontend.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.utils import broadcast_all, eps_of, euler_constant, tiny
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full_like, ones_like
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.random import uniform
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Gumbel(TransformedFamily):

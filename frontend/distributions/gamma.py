@@ -8,13 +8,13 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.utils import broadcast_all, tiny
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.bessel_and_gamma import igamma
 from frontend.functions.drawn_numbers import standard_gamma
 from frontend.functions.pointwise import clamp
 from frontend.functions.pointwise_composites import xlogy
 from frontend.functions.shape import expand, stack
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

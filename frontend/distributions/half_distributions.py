@@ -11,9 +11,9 @@ from frontend.distributions.transformed_distribution import TransformedFamily
 from frontend.distributions.transforms import AbsTransform
 from frontend.distributions.utils import broadcast_all
 from frontend.distributions.wide_tails import Cauchy
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full_like, zeros_like
 from frontend.functions.pointwise import where
-from frontend.tensors.tensor import Tensor
 
 
 class HalfDistribution(TransformedFamily):

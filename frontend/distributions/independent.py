@@ -8,8 +8,8 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.tensor import Tensor
 
 
 class Independent(Distribution):

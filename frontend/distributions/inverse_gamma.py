@@ -10,8 +10,8 @@ from frontend.distributions.gamma import Gamma
 from frontend.distributions.transformed_distribution import TransformedFamily
 from frontend.distributions.transforms import PowerTransform
 from frontend.distributions.utils import broadcast_all
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
-from frontend.tensors.tensor import Tensor
 
 
 class InverseGamma(TransformedFamily):

@@ -9,9 +9,9 @@ from frontend.distributions.transformed_distribution import TransformedFamily
 from frontend.distributions.transforms import AffineTransform, PowerTransform
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.utils import broadcast_all, euler_constant
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full_like, ones_like, zeros_like
 from frontend.functions.pointwise import where
-from frontend.tensors.tensor import Tensor
 
 
 class Kumaraswamy(TransformedFamily):

@@ -10,14 +10,14 @@ from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.gamma import Beta
 from frontend.distributions.utils import broadcast_all, tiny
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.bessel_and_gamma import mvlgamma
 from frontend.functions.pointwise import clamp
 from frontend.functions.random import normal_numbers
 from frontend.functions.ranges import arange
 from frontend.functions.select import tril
 from frontend.nn.functional.padding import pad
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class LKJCholesky(Distribution):

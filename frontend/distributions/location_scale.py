@@ -7,7 +7,7 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class LocationScale(Distribution):

@@ -9,7 +9,7 @@ from frontend.distributions.normal import Normal
 from frontend.distributions.transformed_distribution import TransformedFamily
 from frontend.distributions.transforms import ExpTransform
 from frontend.distributions.utils import broadcast_all
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class LogNormal(TransformedFamily):

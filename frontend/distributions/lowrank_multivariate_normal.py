@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from frontend import linalg
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import normal_numbers
 from frontend.functions.ranges import eye
 from frontend.functions.shape import expand
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 

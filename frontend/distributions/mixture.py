@@ -9,10 +9,10 @@ from frontend.distributions import constraints
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.reduce import log_softmax, logsumexp
 from frontend.functions.shape import expand
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class MixtureSameFamily(Distribution):

@@ -11,10 +11,10 @@ from frontend.distributions.covariance import OfCovariance, factor_of, given_mat
 from frontend.distributions.covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import normal_numbers
 from frontend.functions.shape import expand
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 

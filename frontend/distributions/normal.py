@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.location_scale import LocationScale
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import normal_numbers
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Normal(LocationScale, ExponentialFamily):

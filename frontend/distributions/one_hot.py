@@ -8,8 +8,8 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.categorical import Categorical
 from frontend.distributions.distribution import Distribution
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.ranges import arange, eye
-from frontend.tensors.tensor import Tensor
 
 
 class OverClasses(Distribution):

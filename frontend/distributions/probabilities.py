@@ -12,7 +12,7 @@ from frontend.distributions.utils import (
     one_of,
     probs_to_logits,
 )
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class OfProbability(Distribution):

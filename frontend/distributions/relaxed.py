@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.transformed_distribution import TransformedDistribution
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class RelaxedDistribution(TransformedDistribution):

@@ -13,10 +13,10 @@ from frontend.distributions.utils import (
     broadcast_all,
     clamp_probs,
 )
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import uniform
 from frontend.functions.shape import expand
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class LogitRelaxedBernoulli(OfProbability):

@@ -12,11 +12,11 @@ from frontend.distributions.one_hot import OverClasses
 from frontend.distributions.relaxed import RelaxedDistribution
 from frontend.distributions.transforms import ExpTransform
 from frontend.distributions.utils import clamp_probs
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import uniform
 from frontend.functions.reduce import log_softmax, logsumexp
 from frontend.functions.shape import expand
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class ExpRelaxedCategorical(OverClasses):

@@ -12,10 +12,10 @@ from frontend.distributions.independent import Independent
 from frontend.distributions.transforms import ComposeTransform, Transform
 from frontend.distributions.transforms.composed import widened
 from frontend.distributions.utils import _sum_rightmost
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import expand
-from frontend.tensors.dtypes import Size
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class TransformedDistribution(Distribution):

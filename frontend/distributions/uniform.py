@@ -10,10 +10,10 @@ from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.logic import logical_and
 from frontend.functions.pointwise import clamp, log
 from frontend.functions.random import uniform
-from frontend.tensors.tensor import Tensor
 
 
 class Uniform(Distribution):

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
 from frontend.functions.pointwise import clamp, log, sigmoid
 from frontend.functions.random import randn
 from frontend.functions.reduce import softmax
 from frontend.functions.shape import broadcast_tensors, cat
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",

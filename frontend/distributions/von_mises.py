@@ -9,12 +9,12 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.distribution import Distribution
 from frontend.distributions.utils import broadcast_all
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import remainder
 from frontend.functions.shape import expand
 from frontend.special import i0e, i1e
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class VonMises(Distribution):

@@ -11,12 +11,12 @@ from frontend.distributions.distribution import Distribution
 from frontend.distributions.gamma import Chi2, Gamma
 from frontend.distributions.location_scale import LocationScale
 from frontend.distributions.utils import broadcast_all, tiny
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full
 from frontend.functions.pointwise import clamp, where
 from frontend.functions.random import normal_numbers, uniform
 from frontend.functions.unary import atan, sign, tan
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 
 class Cauchy(LocationScale):

@@ -13,14 +13,14 @@ from frontend.distributions.covariance import OfCovariance, factor_of, given_mat
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.gamma import Chi2
 from frontend.distributions.utils import tiny
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.bessel_and_gamma import mvlgamma
 from frontend.functions.pointwise import clamp
 from frontend.functions.random import normal_numbers
 from frontend.functions.ranges import arange
 from frontend.functions.select import tril
 from frontend.functions.shape import expand
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 

@@ -16,16 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from frontend.engine.outside.kinds import forward_of
+from frontend.engine.outside.source import ArgumentSource, CapturedSource
+from frontend.engine.sizes.open_sizes import SizeHistory
+from frontend.engine.sizes.size_rules import LEAST, rules_of
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.leaving import leaving
+from frontend.engine.tracing.tracer import labels_of, name_of, run_trace
 from frontend.functions.repeating import repeat_interleave
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
-from frontend.tracing.guards.kinds import forward_of
-from frontend.tracing.leaving import leaving
-from frontend.tracing.outside.source import ArgumentSource, CapturedSource
-from frontend.tracing.size_rules import LEAST, rules_of
-from frontend.tracing.sizes import SizeHistory
-from frontend.tracing.tracer import labels_of, name_of, run_trace
 from graphc.errors import ShapeError, TraceError
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
-from frontend.tracing.tracer import labels_of
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.tracer import labels_of
 
 Names = dict[str, dict[int, str]]
 

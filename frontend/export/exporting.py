@@ -13,6 +13,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.tensor import Tensor
 from frontend.export.capture import ARGUMENT, BUFFER, CONSTANT, PARAMETER, CapturedGraph, capture
 from frontend.export.dynamic_shapes import Dim, open_sizes
 from frontend.export.program import ExportedProgram, ValueRanges, without_aliases
@@ -26,8 +28,6 @@ from frontend.export.signature import (
 )
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
 from graphc.errors import GraphError
 from graphc.ir.size_guards import SizeGuard
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.symbolic_numbers import SymInt
+from frontend.engine.tensors.tensor import Tensor
 from frontend.export.signature import ExportGraphSignature, InputKind, OutputKind
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.sizes import SymInt
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
 from graphc.errors import ArgumentError, ShapeError, SizeBoundError
 from graphc.ir.dims import Dim, Symbol
 from graphc.ir.instances import at_sizes

@@ -15,13 +15,13 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.generator import default_generator
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.layout import movedim
 from frontend.functions.select import select
 from frontend.functions.shape import stack
-from frontend.tensors.generator import default_generator
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
 
 _RANDOMNESS = ("error", "different", "same")
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.autograd.functional import rows
-from frontend.eager.backward import leaves_behind
-from frontend.eager.gradients import grad as gradients_of
+from frontend.engine.eager.gradients.backward import leaves_behind
+from frontend.engine.eager.gradients.grad import grad as gradients_of
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.state import enable_grad, is_grad_enabled
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros_like
 from frontend.functions.shape import reshape, stack
-from frontend.tensors.state import enable_grad, is_grad_enabled
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
 
 Argnums = int | tuple[int, ...]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import stack
 from frontend.nn.modules.batchnorm import _BatchNorm
 from frontend.nn.modules.module import Module
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 
 def functional_call(

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import can_cast, casted
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
+from frontend.engine.eager.promotion import can_cast, casted
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from graphc.errors import DTypeError, GraphError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 __all__ = ["_assert_async", "_check", "_check_index", "_check_is_size", "_check_value",
            "_check_type", "_check_tensor_all", "_check_tensor_all_with", "_check_with"]  # fmt: skip

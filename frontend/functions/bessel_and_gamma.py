@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager.dispatch import apply_unary, filled
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import aligned, casted, float_binary, floating, result_type
+from frontend.engine.eager.dispatch import apply_unary, filled
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import aligned, casted, float_binary, floating, result_type
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_a_tensor, need_tensors, stored
 from frontend.functions.control import while_loop
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ops.scalar_functions import airy, bessel, quantiles
 from graphc.ops.scalar_functions import number_functions as ops
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import full
 from frontend.functions.declarations import public
@@ -14,7 +15,6 @@ from frontend.functions.pointwise import where
 from frontend.functions.ranges import arange
 from frontend.functions.scatter import scatter
 from frontend.functions.shape import cat
-from frontend.tensors.tensor import Tensor
 
 
 @public(method=True)

@@ -11,19 +11,19 @@ import builtins
 import math
 from typing import Any
 
-from frontend.eager import uncompiled
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.host_ops import eager_only
-from frontend.eager.promotion import common_shape, expanded, floating
-from frontend.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
-from frontend.eager.uncompiled import Uncompiled
+from frontend.engine.eager import uncompiled
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.eager.promotion import common_shape, expanded, floating
+from frontend.engine.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
+from frontend.engine.eager.uncompiled import Uncompiled
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored, stored_exactly
 from frontend.functions.declarations import public
 from frontend.functions.logic import eq
 from frontend.functions.pointwise import where
 from frontend.functions.unary import cos, sin
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

@@ -13,16 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.non_differentiable import mark_non_differentiable
-from frontend.functions.declarations import public
-from frontend.functions.shape import movedim, stack
-from frontend.tensors.fake_mode import types_alone
-from frontend.tensors.sizes import whole
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor, without_data
-from frontend.tracing import tree
-from frontend.tracing.bodies import (
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.gradients.non_differentiable import mark_non_differentiable
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.fake_mode import types_alone
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.symbolic_numbers import whole
+from frontend.engine.tensors.tensor import Tensor, without_data
+from frontend.engine.tracing.bodies import (
     TracedBody,
     captured_by,
     changed_by,
@@ -31,6 +29,8 @@ from frontend.tracing.bodies import (
     unchanging,
     unshared,
 )
+from frontend.functions.declarations import public
+from frontend.functions.shape import movedim, stack
 from graphc.errors import DTypeError, GradientError, ShapeError, TraceError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import control

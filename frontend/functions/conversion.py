@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import eager_only
-from frontend.eager.promotion import casted
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import CPU, as_dtype, memory_format, place_of
+from frontend.engine.tensors.epoch import changed
+from frontend.engine.tensors.memory_tracking import expose, whole_array
+from frontend.engine.tensors.tensor import FROZEN, Tensor
 from frontend.functions.declarations import public
 from frontend.functions.places import moved
-from frontend.tensors.dtypes import CPU, as_dtype, memory_format, place_of
-from frontend.tensors.epoch import changed
-from frontend.tensors.memory_tracking import expose, whole_array
-from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import DType
 
 _OTHER = ("other", "non_blocking", "copy")
@@ -141,7 +141,10 @@ def share_memory_(self: Tensor) -> Tensor:
     it as an argument or by a queue of `torch.multiprocessing`: what one writes the others see.
     Nothing orders their writes. Views made before stay where they are, as by `.data = …`. Raises
     RuntimeError for a view of a part."""
-    from frontend.tensors.shared_memory import block_of, shared_copy  # not before it is needed
+    from frontend.engine.tensors.shared_memory import (  # not before it is needed
+        block_of,
+        shared_copy,
+    )
 
     eager_only("share_memory_")
     array = self._array("share_memory_()")
@@ -163,7 +166,7 @@ def share_memory_(self: Tensor) -> Tensor:
 @public(at="", method=True)
 def is_shared(self: Tensor) -> builtins.bool:
     """Whether other processes can share the memory: see `share_memory_`."""
-    from frontend.tensors.shared_memory import block_of
+    from frontend.engine.tensors.shared_memory import block_of
 
     value = self._value
     return isinstance(value, np.ndarray) and block_of(value) is not None

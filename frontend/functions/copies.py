@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import layout, select, shape
 from frontend.functions.arguments import stored
 from frontend.functions.declarations import public
-from frontend.tensors.tensor import Tensor
 
 
 def _copies(view: Any, out: Any) -> Any:

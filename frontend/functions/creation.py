@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import filled
-from frontend.eager.promotion import casted, expanded
+from frontend.engine.eager.dispatch import filled
+from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
+from frontend.engine.tensors.host_data import array_of, check_supported, numbers_as
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import is_open
+from frontend.engine.tensors.tensor import Tensor, from_data, make, without_data
 from frontend.functions.arguments import stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.functions.declarations import public
 from frontend.functions.places import moved
-from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
-from frontend.tensors.host_data import array_of, check_supported, numbers_as
-from frontend.tensors.limits import fitting
-from frontend.tensors.sizes import is_open
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data, make, without_data
 from graphc.ir.types import DType, TensorType
 from graphc.system import IMPORTING
 
@@ -51,7 +51,7 @@ def tensor(
 
 
 def _of(data: Any, dtype: Any, copy: bool) -> Tensor:
-    """A tensor of data; of a number that is open (frontend.tensors.sizes) one without dimensions
+    """A tensor of data; of a number that is open (frontend.engine.tensors.symbolic_numbers) one without dimensions
     that has the number of the call."""
     if not is_open(data):
         return from_data(data, dtype, copy=copy)
@@ -120,7 +120,7 @@ def _aliased(obj: Any, kind: DType | None) -> Tensor | None:
         return from_data(obj, copy=False)
     if hasattr(obj, "__dlpack__"):
         with IMPORTING:
-            from frontend.tensors.dlpack import from_dlpack
+            from frontend.engine.tensors.dlpack import from_dlpack
 
         return from_dlpack(obj)
     if isinstance(obj, bytes | bytearray | memoryview):

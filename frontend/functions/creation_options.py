@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, place_of, strided
-from frontend.tensors.sizes import whole
-from frontend.tensors.tensor import Tensor, without_data
+from frontend.engine.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, place_of, strided
+from frontend.engine.tensors.symbolic_numbers import whole
+from frontend.engine.tensors.tensor import Tensor, without_data
 from graphc.ir.types import DType
 
 

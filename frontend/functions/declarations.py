@@ -19,8 +19,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from frontend.eager.autocasting import full_precision, lower_precision, widest_precision
-from frontend.eager.node_names import naming
+from frontend.engine.eager.autocasting import full_precision, lower_precision, widest_precision
+from frontend.engine.eager.node_names import naming
 from frontend.functions.arguments import numpy_names as with_numpy_names
 from frontend.functions.arguments import takes_out
 from graphc.system import import_module
@@ -143,7 +143,7 @@ def public(
       "torch" where `torch` has that too, "torch.name_" where not under all names
     - `node`: what `grad_fn` is called, "Pow" for PowBackward0; where there is none, the op that
       made the result says that. `node_along`: the same where there are several results
-    - `autocast`: "lower_precision", "float32" or "promote": see `frontend.eager.autocasting`
+    - `autocast`: "lower_precision", "float32" or "promote": see `frontend.engine.eager.autocasting`
     - `numpy_names`: takes `axis` for `dim` and `keepdims` for `keepdim` too
     - `out`: takes `out=` too, and stores there what the function returns
     """

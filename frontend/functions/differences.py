@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.promotion import casted
-from frontend.eager.uncompiled import imaginary, joined, real_part
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.uncompiled import imaginary, joined, real_part
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce, select
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
@@ -18,8 +20,6 @@ from frontend.functions.pointwise import clamp
 from frontend.functions.reduce import dimension
 from frontend.functions.shape import cat
 from frontend.functions.unary import sqrt
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from frontend.eager.promotion import casted, result_type
+from frontend.engine.eager.promotion import casted, result_type
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.declarations import public
 from frontend.functions.reduce import vector_norm
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 

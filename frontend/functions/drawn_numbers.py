@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import casted
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, not_implemented
 from frontend.functions.declarations import public
 from frontend.functions.random import Generator, whole_numbers
 from frontend.functions.sampling import all_satisfy
 from frontend.functions.shape import broadcast_tensors
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ops.scalar_functions import drawn_numbers as numbers
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
-from frontend.tensors.generator import Generator, default_generator
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 from graphc.ops import mersenne_twister as twister
 

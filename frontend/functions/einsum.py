@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import binary
+from frontend.engine.eager.promotion import binary
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.declarations import public
 from frontend.functions.layout import permute, reshaped, sliced
 from frontend.functions.matrix import product
 from frontend.functions.reduce import dimension, reduced
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ops import elementwise as e

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import casted
-from frontend.eager.uncompiled import conj, real_part
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.uncompiled import conj, real_part
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, complex_of
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.layout import narrow
 from frontend.functions.reduce import dimension
 from frontend.functions.shape import cat
-from frontend.tensors.dtypes import SCALAR_NAMES, complex_of
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 # -- the three -----------------------------------------------------------------------------------
 

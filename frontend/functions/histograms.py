@@ -8,15 +8,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.host_ops import HostOp
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.creation import ones
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ops import indexing
 from graphc.ops.scalar_functions import number_functions as ops
 

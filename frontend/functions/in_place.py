@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import expanded
+from frontend.engine.eager.promotion import expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.epoch import changed
+from frontend.engine.tensors.state import STATE, recording
+from frontend.engine.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from frontend.functions import layout, pointwise, select
 from frontend.functions.arguments import need_tensors
 from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.epoch import changed
-from frontend.tensors.state import STATE, recording
-from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import can_cast, casted, expanded
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import can_cast, casted, expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import clone
 from frontend.functions.shape import expand
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.limits import fitting
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import LEAF_IN_PLACE, Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

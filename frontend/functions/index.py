@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled, record_moved
-from frontend.eager.promotion import casted, expanded
+from frontend.engine.eager.dispatch import CONTEXT, filled, record_moved
+from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data, make, make_writable
+from frontend.engine.tensors.views import IndexedView, written_back
 from frontend.functions import shape as s
 from frontend.functions.declarations import public
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement, wrapped
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.limits import fitting
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data, make, make_writable
-from frontend.tensors.views import IndexedView, written_back
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

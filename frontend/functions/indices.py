@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted, expanded
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.tensors.no_value import deciding
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import extents_in, is_open, slice_ends
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions import shape as s
-from frontend.tensors.no_value import deciding
-from frontend.tensors.sizes import extents_in, is_open, slice_ends
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, broadcast_shapes

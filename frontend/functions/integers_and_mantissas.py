@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import aligned, casted, result_type
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import aligned, casted, result_type
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.control import while_loop
@@ -16,7 +17,6 @@ from frontend.functions.declarations import public
 from frontend.functions.pointwise import floor_divide, pow, remainder, where
 from frontend.functions.shape import reshape
 from frontend.functions.unary import abs
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, view_plainly
-from frontend.eager.promotion import common_shape
-from frontend.eager.reinterpreting import viewed_as
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.dispatch import CONTEXT, view_plainly
+from frontend.engine.eager.promotion import common_shape
+from frontend.engine.eager.reinterpreting import viewed_as
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import whole
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.declarations import public
 from frontend.functions.reduce import axes_of, dimension
-from frontend.tensors.dtypes import Size
-from frontend.tensors.sizes import whole
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -8,9 +8,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.autocasting import lower_precision
-from frontend.eager.promotion import common_shape
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.autocasting import lower_precision
+from frontend.engine.eager.promotion import common_shape
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, not_implemented, numpy_names, stored
 from frontend.functions.declarations import public
@@ -20,8 +22,6 @@ from frontend.functions.ranges import eye
 from frontend.functions.rearrange import roll
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import abs
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

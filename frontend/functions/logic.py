@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import aligned, binary, casted, floating, result_type
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import aligned, binary, casted, floating, result_type
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_a_tensor, need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e
 from graphc.ops.scalar_functions import bitwise as b

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted, common_shape, expanded
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted, common_shape, expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.no_value import deciding
+from frontend.engine.tensors.tensor import Tensor, from_data, make
 from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored
 from frontend.functions.declarations import public
 from frontend.functions.index import getitem, in_turn
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.limits import fitting
-from frontend.tensors.no_value import deciding
-from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted, common_shape, promote_types, result_type
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted, common_shape, promote_types, result_type
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.symbolic_numbers import extents_in
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.layout import expand, reshaped
 from frontend.functions.pointwise import mul, where
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.limits import fitting
-from frontend.tensors.sizes import extents_in
-from frontend.tensors.tensor import Tensor, make
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

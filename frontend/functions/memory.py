@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import eager_only
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.epoch import changed
+from frontend.engine.tensors.memory_tracking import (
+    count_write,
+    expose,
+    offset_in_memory,
+    whole_array,
+)
+from frontend.engine.tensors.no_value import NO_DATA
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.storages import UntypedStorage, typed_storage
+from frontend.engine.tensors.tensor import FROZEN, Tensor
 from frontend.functions import select
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation import zeros
@@ -18,12 +29,6 @@ from frontend.functions.declarations import public
 from frontend.functions.in_place import view_in_place
 from frontend.functions.layout import reshape
 from frontend.functions.shape import cat
-from frontend.tensors.epoch import changed
-from frontend.tensors.memory_tracking import count_write, expose, offset_in_memory, whole_array
-from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.state import STATE
-from frontend.tensors.storages import UntypedStorage, typed_storage
-from frontend.tensors.tensor import FROZEN, Tensor
 from graphc.ir.types import TensorType, row_major_strides
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from frontend.engine.tensors.dtypes import channels_last, channels_last_3d, contiguous_format
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation import empty, full
 from frontend.functions.declarations import public
 from frontend.functions.ranges import arange
 from frontend.functions.scatter import put
-from frontend.tensors.dtypes import channels_last, channels_last_3d, contiguous_format
-from frontend.tensors.tensor import Tensor
 
 
 @public(at="", method=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.blocked import block_length
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
-from frontend.tensors.generator import default_generator, drawn_on
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor, make
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.kernels.blocked import block_length
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.generator import default_generator, drawn_on
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.types import DType, TensorType
 from graphc.ops.generate import random_uniform

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import linalg
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.functions.reduce import dimension, vector_norm
-from frontend.tensors.tensor import Tensor
 
 
 @public(method=True, numpy_names=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.dispatch import apply_one
-from frontend.eager.promotion import casted, promote_types
+from frontend.engine.eager.dispatch import apply_one
+from frontend.engine.eager.promotion import casted, promote_types
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
@@ -19,8 +21,6 @@ from frontend.functions.arguments import (
 from frontend.functions.declarations import public
 from frontend.functions.logic import bitwise_xor
 from frontend.functions.reduce import dimension
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e

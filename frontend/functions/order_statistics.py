@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, apply_one, filled
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT, apply_one, filled
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.no_value import deciding
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions import pointwise as f
 from frontend.functions import reduce, return_types
 from frontend.functions import shape as s
@@ -20,9 +23,6 @@ from frontend.functions.order import need_elements, one_of_line, order_of, picke
 from frontend.functions.reduce import dimension
 from frontend.functions.unary import ceil, floor
 from frontend.functions.unary import round as rounded
-from frontend.tensors.no_value import deciding
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e

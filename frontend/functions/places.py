@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.host_ops import eager_only
-from frontend.eager.tape import Saves, record
-from frontend.tensors.dtypes import device
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, without_data
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.eager.tape import Saves, record
+from frontend.engine.tensors.dtypes import device
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, without_data
 
 
 class _Move:

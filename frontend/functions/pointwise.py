@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.non_differentiable import non_differentiable
-from frontend.eager.promotion import (
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.gradients.non_differentiable import non_differentiable
+from frontend.engine.eager.promotion import (
     aligned,
     binary,
     casted,
@@ -24,7 +24,10 @@ from frontend.eager.promotion import (
     no_bool_subtract,
     result_type,
 )
-from frontend.eager.uncompiled import meaning
+from frontend.engine.eager.uncompiled import meaning
+from frontend.engine.tensors.limits import fitting, limits
+from frontend.engine.tensors.symbolic_numbers import is_open, known
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import formerly, need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.logic import (
@@ -59,9 +62,6 @@ from frontend.functions.unary import (
     tanh,
     trunc,
 )
-from frontend.tensors.limits import fitting, limits
-from frontend.tensors.sizes import is_open, known
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.non_differentiable import non_differentiable
-from frontend.eager.promotion import binary, casted, float_binary, floating, result_type
-from frontend.eager.uncompiled import real_part
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.gradients.non_differentiable import non_differentiable
+from frontend.engine.eager.promotion import binary, casted, float_binary, floating, result_type
+from frontend.engine.eager.uncompiled import real_part
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.logic import isnan
 from frontend.functions.pointwise import clamp, mul, pow, where
 from frontend.functions.unary import exp, exp2, log1p, sin
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

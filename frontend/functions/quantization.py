@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.absent_dtypes import qint8, qint32, quint8
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import tensor
 from frontend.functions.declarations import public
-from frontend.tensors.absent_dtypes import qint8, qint32, quint8
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import casted
-from frontend.eager.uncompiled import joined
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.uncompiled import joined
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.generator import Generator, default_generator, drawn_on
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import outermost_first
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import drawn_words as words
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.functions.declarations import public
 from frontend.functions.random_fills import ROW, in_blocks, in_pairs
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.generator import Generator, default_generator, drawn_on
-from frontend.tensors.sizes import outermost_first
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 DIGITS = {DType.f16: 11, DType.bf16: 8, DType.f32: 24, DType.f64: 53}

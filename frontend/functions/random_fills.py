@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.blocked import block_length
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.kernels.blocked import block_length
+from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions import drawn_words
 from frontend.functions import pointwise as f
 from frontend.functions.drawn_words import Values, fractions
-from frontend.tensors.generator import Generator, default_generator
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.types import DType
 from graphc.ops import elementwise as e

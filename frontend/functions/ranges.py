@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import CPU, place_of
+from frontend.engine.tensors.host_data import overflow
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import SymInt, is_open
+from frontend.engine.tensors.tensor import Tensor, from_data, make
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.functions.declarations import public
-from frontend.tensors.dtypes import CPU, place_of
-from frontend.tensors.host_data import overflow
-from frontend.tensors.limits import fitting
-from frontend.tensors.sizes import SymInt, is_open
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data, make
 from graphc.errors import AttributeValueError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType

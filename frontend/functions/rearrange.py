@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted, result_type
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted, result_type
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.declarations import public
 from frontend.functions.layout import atleast_2d, expand, listed, ravel, reshaped, sliced
 from frontend.functions.reduce import axes_of, dimension
 from frontend.functions.shape import cat, padded, stack
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 from graphc.ops import indexing
 

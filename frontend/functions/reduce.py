@@ -8,8 +8,10 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted, floating
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted, floating
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise as f
 from frontend.functions import return_types
 from frontend.functions.arguments import (
@@ -20,8 +22,6 @@ from frontend.functions.arguments import (
 )
 from frontend.functions.declarations import public
 from frontend.functions.logic import isnan, truth
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.no_value import deciding
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.arguments import need_tensors, not_implemented
 from frontend.functions.creation import shape_of
 from frontend.functions.declarations import public
 from frontend.functions.layout import expand, listed, ravel, reshaped, unsqueeze
 from frontend.functions.reduce import dimension
-from frontend.tensors.no_value import deciding
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

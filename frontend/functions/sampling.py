@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import aligned, casted
+from frontend.engine.eager.promotion import aligned, casted
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.generator import drawn_on
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise as f
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
@@ -30,10 +34,6 @@ from frontend.functions.random import (
 )
 from frontend.functions.shape import expand
 from frontend.functions.unary import log1p, tan
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.generator import drawn_on
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

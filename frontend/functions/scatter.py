@@ -6,8 +6,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted, expanded
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise as f
 from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, refuse_overlap, stored, stored_exactly
@@ -15,9 +18,6 @@ from frontend.functions.declarations import public
 from frontend.functions.indices import wrapped
 from frontend.functions.masks import fill_value
 from frontend.functions.reduce import dimension
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.limits import fitting
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType, broadcast_shapes
 from graphc.ops import indexing

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.memory_tracking import expose
+from frontend.engine.tensors.no_value import NO_DATA
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.storages import whole_array
+from frontend.engine.tensors.symbolic_numbers import slice_ends
+from frontend.engine.tensors.tensor import Tensor, from_data, make
+from frontend.engine.tensors.views import IndexedView, View, written_back
 from frontend.functions import shape as s
 from frontend.functions.arguments import fail, need_tensors, stored
 from frontend.functions.declarations import public
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.memory_tracking import expose
-from frontend.tensors.no_value import NO_DATA
-from frontend.tensors.sizes import slice_ends
-from frontend.tensors.state import STATE
-from frontend.tensors.storages import whole_array
-from frontend.tensors.tensor import Tensor, from_data, make
-from frontend.tensors.views import IndexedView, View, written_back
 from graphc.errors import IndexRangeError, ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e

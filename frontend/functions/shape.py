@@ -12,9 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import widest_precision
-from frontend.eager.dispatch import CONTEXT, joined_plainly
-from frontend.eager.promotion import casted, result_type
+from frontend.engine.eager.autocasting import widest_precision
+from frontend.engine.eager.dispatch import CONTEXT, joined_plainly
+from frontend.engine.eager.promotion import casted, result_type
+from frontend.engine.tensors.no_value import deciding
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.symbolic_numbers import slice_ends, whole
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.arguments import numpy_names, refuse_overlap, stored
 from frontend.functions.declarations import public
 from frontend.functions.layout import (
@@ -40,10 +44,6 @@ from frontend.functions.layout import (
 )
 from frontend.functions.reduce import dimension
 from frontend.functions.repeating import repeat, repeat_interleave, tile
-from frontend.tensors.no_value import deciding
-from frontend.tensors.sizes import slice_ends, whole
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.handle import lift

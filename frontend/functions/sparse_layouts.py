@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from frontend.engine.tensors.dtypes import sparse_coo, sparse_csc, sparse_csr
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation_options import check_options
 from frontend.functions.declarations import public
-from frontend.tensors.dtypes import sparse_coo, sparse_csc, sparse_csr
-from frontend.tensors.tensor import Tensor
 from graphc.system import import_module
 
 

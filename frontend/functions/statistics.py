@@ -6,16 +6,16 @@ import math
 import warnings
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
-from frontend.eager.uncompiled import IMAG, REAL
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.uncompiled import IMAG, REAL
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.declarations import public
 from frontend.functions.logic import isnan
 from frontend.functions.reduce import axes_of, nansum, reduced, sum
 from frontend.functions.unary import sqrt
-from frontend.tensors.dtypes import SCALAR_NAMES, as_dtype
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ops import composite, summaries

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.declarations import public
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 
 @public(method=True)

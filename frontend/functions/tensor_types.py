@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, Size, on_cpu, set_default_dtype
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.creation import zeros
 from frontend.functions.creation_options import shape_of
 from frontend.functions.declarations import public
-from frontend.tensors.dtypes import SCALAR_NAMES, Size, on_cpu, set_default_dtype
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ir.types import DType
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
-from frontend.tensors.tensor import Tensor
 
 
 def calling(name: str) -> Callable[..., Tensor]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, apply_unary
-from frontend.eager.promotion import floating
+from frontend.engine.eager.dispatch import CONTEXT, apply_unary
+from frontend.engine.eager.promotion import floating
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

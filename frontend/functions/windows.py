@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import as_dtype
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.creation_options import check_options, finished
 from frontend.functions.declarations import public
-from frontend.tensors.dtypes import as_dtype
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
 from graphc.ops.conversion import convert
 
 Weights = Callable[[np.ndarray[Any, Any], int], np.ndarray[Any, Any]]

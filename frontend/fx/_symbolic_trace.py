@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.fx.graph import Graph
 from frontend.fx.graph_module import GraphModule
 from frontend.fx.node import has_side_effect, map_aggregate
@@ -25,7 +26,6 @@ from frontend.fx.proxy import Proxy, TracerBase
 from frontend.nn.modules.container import Sequential
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 _STARS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from frontend.engine.tensors.dtypes import device
 from frontend.fx.node import Node, qualified_name, reachable_global
-from frontend.tensors.dtypes import device
 from graphc.ir.types import DType
 
 OPERATORS = {

@@ -7,11 +7,11 @@ import linecache
 from itertools import count
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.fx.graph import Graph
 from frontend.fx.graph import PythonCode as PythonCode
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _NUMBERS = count()

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from frontend.engine.tensors.dtypes import device
+from frontend.engine.tensors.tensor import Tensor
 from frontend.fx.code_generation import OPERATORS
 from frontend.fx.graph import Graph
 from frontend.fx.node import Node, Target, base_types, map_aggregate
 from frontend.overrides.interception import intercept_functions
 from frontend.overrides.names import resolve_name
-from frontend.tensors.dtypes import device
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 
@@ -90,7 +90,7 @@ class TracerBase:
             return range(*[self.create_arg(part) for part in (a.start, a.stop, a.step)])
         if isinstance(a, (*base_types, DType, device, Tensor, Node)) or callable(a):
             return a
-        if type(a).__module__.startswith("frontend.tensors."):  # memory formats, layouts
+        if type(a).__module__.startswith("frontend.engine.tensors."):  # memory formats, layouts
             return a
         raise NotImplementedError(f"argument of type: {type(a)}")
 

@@ -7,8 +7,8 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.conversion import to
-from frontend.tensors.tensor import Tensor
 
 
 def alias(self: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.autograd.function import Function
-from frontend.tensors.fake_mode import types_alone
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.fake_mode import types_alone
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 
 _KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _AUTOGRAD = ("Autograd", "AutogradCPU")

@@ -10,8 +10,8 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from frontend.tensors.dtypes import device
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import device
+from frontend.engine.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 _TYPES: dict[Any, str] = {

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.dtypes import as_dtype
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import (
     order,
     order_statistics,
@@ -19,8 +21,6 @@ from frontend.functions import (
 from frontend.functions.layout import broadcast_to
 from frontend.functions.linalg import vector_norm
 from frontend.functions.reduce import axes_of, dimension
-from frontend.tensors.dtypes import as_dtype
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 # -- masks ---------------------------------------------------------------------------------------

@@ -87,7 +87,10 @@ def static(namespace: str) -> str:
             if namespace == "torch":
                 in_place += names.in_place_functions()
     if in_place:
-        lines += ["from typing import Any\n", "from frontend.tensors.tensor import Tensor\n\n"]
+        lines += [
+            "from typing import Any\n",
+            "from frontend.engine.tensors.tensor import Tensor\n\n",
+        ]
     for name in sorted(in_place):
         lines.append(
             f"def {name}(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...\n"

@@ -1,7 +1,7 @@
 """Attaches to Tensor what can be done with tensors: the functions that declare themselves methods
 (`frontend.functions.declarations`), with their in-place forms. Methods under another name than
 their function's, and Python's and NumPy's protocols, are attached one by one: whatever needs what
-is built on Tensor, so that `frontend.tensors` needs none of it.
+is built on Tensor, so that `frontend.engine.tensors` needs none of it.
 
 The modules of functions that `import frontend` brings are imported here, the others when one of
 their functions is first asked for (`lazy_names`)."""
@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.gradients import backward
+from frontend.engine.eager.gradients.grad import backward
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import (
     complex_numbers,
     control,
@@ -54,7 +55,6 @@ from frontend.functions.declarations import DECLARED, Spellings, names_of
 from frontend.namespace.lazy_names import LAZY
 from frontend.nn.functional import torch_layers, torch_spatial
 from frontend.overrides import protocol
-from frontend.tensors.tensor import Tensor
 from graphc.system import IMPORTING
 
 
@@ -79,7 +79,7 @@ def _dlpack(
 ) -> Any:  # fmt: skip
     """A DLPack capsule over the tensor's memory: see `frontend.utils.dlpack`."""
     with IMPORTING:
-        from frontend.tensors.dlpack import exported  # few programs share tensors
+        from frontend.engine.tensors.dlpack import exported  # few programs share tensors
 
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
     asked = {name: value for name, value in options.items() if value is not None}

@@ -518,7 +518,7 @@ from frontend.nn.recurrent_functions import gru_cell as gru_cell
 from frontend.nn.recurrent_functions import rnn_tanh_cell as rnn_tanh_cell
 from frontend.nn.recurrent_functions import rnn_relu_cell as rnn_relu_cell
 from typing import Any
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 def abs_(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...
 def acos_(input: Tensor, *arguments: Any, **keywords: Any) -> Tensor: ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import fail as fail
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 _LOWER = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar, Union
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 _T = TypeVar("_T")
 _scalar_or_tuple_any_t: TypeAlias = Union[_T, tuple[_T, ...]]  # noqa: UP007 (generic in _T)

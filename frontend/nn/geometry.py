@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.checks import fail, sizes
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import movement
 

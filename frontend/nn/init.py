@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions import random, sampling
 from frontend.functions.creation import empty_like
 from frontend.functions.pointwise import where
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor, from_data
 
 _UNIT_GAIN = (
     "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.functions.creation import empty
-from frontend.overrides.protocol import disabled_torch_function_impl
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import (
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import (
     Tensor,
     added_attributes,
     pickled_value,
     unpickled_value,
 )
+from frontend.functions.creation import empty
+from frontend.overrides.protocol import disabled_torch_function_impl
 from graphc.system import import_module
 
 _OWN = {"_counter", "_edge", "_requires_grad", "_value", "tensor_type"}

@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from frontend.eager.autocasting import lower_precision
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
+from frontend.engine.eager.autocasting import lower_precision
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.bodies import TracedBody, captured_by
+from frontend.engine.tracing.leaving import leaving
+from frontend.engine.tracing.session import Session
 from frontend.functions import control
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
-from frontend.tracing.bodies import TracedBody, captured_by
-from frontend.tracing.leaving import leaving
-from frontend.tracing.session import Session
 from graphc.ops.control import scan as scan_op
 from graphc.ops.parts import split
 

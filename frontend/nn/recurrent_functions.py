@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail
@@ -25,7 +26,6 @@ from frontend.nn.recurrent import (
     unstacked,
 )
 from frontend.nn.utils.rnn import known_array
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
 # -- layers --------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from frontend.engine.tensors.dtypes import as_dtype, on_cpu
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.nn.parameter import Parameter
-from frontend.tensors.dtypes import as_dtype, on_cpu
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 

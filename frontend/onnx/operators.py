@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["shape_as_tensor"]
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.state import suspended
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros
 from frontend.functions.matrix import matmul
 from frontend.functions.pointwise import minimum
@@ -17,8 +19,6 @@ from frontend.functions.unary import rsqrt, sqrt
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import execution_options
-from frontend.tensors.state import suspended
-from frontend.tensors.tensor import Tensor
 
 
 class Adafactor(Optimizer):

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
+from frontend.engine.tensors.dtypes import float64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensors.dtypes import float64
-from frontend.tensors.tensor import Tensor
 
 
 class Adagrad(Optimizer):

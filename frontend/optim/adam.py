@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from frontend.eager.fused import Fused
+from frontend.engine.eager.fused import Fused
+from frontend.engine.tensors.dtypes import float64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer, decayed
 from frontend.optim.options import check_options, execution_options
-from frontend.tensors.dtypes import float64
-from frontend.tensors.tensor import Tensor
 from graphc.ops.elementwise import maximum, sqrt
 
 

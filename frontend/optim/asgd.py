@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from frontend.engine.tensors.dtypes import float32, float64
+from frontend.engine.tensors.state import suspended
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import ones, zeros
 from frontend.functions.pointwise import where
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensors.dtypes import float32, float64
-from frontend.tensors.state import suspended
-from frontend.tensors.tensor import Tensor
 
 
 class ASGD(Optimizer):

@@ -15,14 +15,14 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from frontend.tensors.epoch import begins_epoch, changed
-from frontend.tensors.state import STATE, tracing
-from frontend.tensors.tensor import Tensor
-from frontend.tracing.guards.items import FirstCallError
-from frontend.tracing.outside.check import Identical, ValueCheck, is_plain, same
-from frontend.tracing.outside.constants import Constants
-from frontend.tracing.outside.guard import Guard
-from frontend.tracing.outside.source import MISSING, Call, Source
+from frontend.engine.outside.check import Identical, ValueCheck, is_plain, same
+from frontend.engine.outside.constants import Constants
+from frontend.engine.outside.guard import Guard
+from frontend.engine.outside.items import FirstCallError
+from frontend.engine.outside.source import MISSING, Call, Source
+from frontend.engine.tensors.epoch import begins_epoch, changed
+from frontend.engine.tensors.state import STATE, tracing
+from frontend.engine.tensors.tensor import Tensor
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from frontend.engine.tensors.state import enable_grad, no_grad, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros
 from frontend.functions.matrix import dot
 from frontend.functions.shape import cat
@@ -13,8 +15,6 @@ from frontend.functions.unary import abs as magnitude
 from frontend.optim.line_search import Point, strong_wolfe
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options
-from frontend.tensors.state import enable_grad, no_grad, tracing
-from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.layout import transpose
 from frontend.functions.matrix import matmul
 from frontend.functions.unary import sqrt
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

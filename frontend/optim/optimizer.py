@@ -23,16 +23,16 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
+from frontend.engine.outside.guard import Guard
+from frontend.engine.tensors.dtypes import float32
+from frontend.engine.tensors.epoch import HookRegistry, Listing, changed
+from frontend.engine.tensors.hooks import RemovableHandle
+from frontend.engine.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros, zeros_like
 from frontend.optim import saving
 from frontend.optim.groups import Held, ParameterGroup, States, optimizer_guard
 from frontend.optim.options import EXECUTION, checked_parameters
-from frontend.tensors.dtypes import float32
-from frontend.tensors.epoch import HookRegistry, Listing, changed
-from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
-from frontend.tensors.tensor import Tensor
-from frontend.tracing.outside.guard import Guard
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 EXECUTION = ("foreach", "fused", "capturable", "differentiable")
 """Options that do not change what a step computes."""

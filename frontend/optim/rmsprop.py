@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options
-from frontend.tensors.tensor import Tensor
 
 
 class RMSprop(Optimizer):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensors.tensor import Tensor
 
 
 class Rprop(Optimizer):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from frontend.engine.tensors.dtypes import float32
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros
-from frontend.tensors.dtypes import float32
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 Clocks = dict[tuple[int, float], Tensor]
 

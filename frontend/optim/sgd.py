@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from frontend.eager.fused import Fused
+from frontend.engine.eager.fused import Fused
+from frontend.engine.tensors.dtypes import float64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer, decayed
 from frontend.optim.options import check_options, execution_options, number_now
-from frontend.tensors.dtypes import float64
-from frontend.tensors.tensor import Tensor
 
 
 class SGD(Optimizer):

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from frontend.engine.tensors.dtypes import float64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.groups import ParameterGroup
 from frontend.optim.optimizer import Optimizer
 from frontend.optim.options import check_options
-from frontend.tensors.dtypes import float64
-from frontend.tensors.tensor import Tensor
 
 
 class SparseAdam(Optimizer):

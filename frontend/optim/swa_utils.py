@@ -8,15 +8,15 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
 from frontend.functions.pointwise import where
 from frontend.nn.modules.batchnorm import _BatchNorm
 from frontend.nn.modules.module import Module
 from frontend.optim.lr_scheduler.base import LRScheduler
 from frontend.optim.optimizer import Optimizer
-from frontend.tensors.dtypes import int64
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.namespace.lazy_names import LAZY
 from frontend.overrides.protocol import (
     ASKING_FILE,
@@ -30,7 +31,6 @@ from frontend.overrides.protocol import (
     handle_torch_function,
     takes_over,
 )
-from frontend.tensors.tensor import Tensor
 from graphc.system import import_module
 
 FAMILIES = ("frontend.functions.", "frontend.nn.functional.", "frontend.namespace.methods")

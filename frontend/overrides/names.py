@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.overrides.interception import SPACES, is_public, public_functions
-from frontend.tensors.tensor import Tensor
 
 _NOT_ASKED = (
     "arange", "as_tensor", "asarray", "empty", "empty_strided", "eye", "frombuffer", "from_numpy",

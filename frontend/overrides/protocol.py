@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class Overriding(threading.local):
@@ -142,7 +142,7 @@ def stacklevel(level: int) -> int:
 
 
 WRAPPING = (
-    f"{__package__}.interception", "frontend.eager.autocasting", "frontend.eager.node_names",
+    f"{__package__}.interception", "frontend.engine.eager.autocasting", "frontend.engine.eager.node_names",
 )  # fmt: skip
 """Modules whose frames stand between a function and its caller."""
 ASKING_FILE = "<frontend.overrides>"

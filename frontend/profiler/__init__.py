@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from frontend.engine.tensors.state import STATE, swap_observer
 from frontend.profiler.averages import EventList, FunctionEvent
 from frontend.profiler.launches import LaunchRecorder
-from frontend.tensors.state import STATE, swap_observer
 from graphc.ir.builder import user_location
 
 __all__ = [

@@ -20,6 +20,7 @@ from typing import Any
 
 import safetensors
 
+from frontend.engine.tensors.dtypes import device
 from frontend.serialization import checkpoint, torch_files, whole_modules
 from frontend.serialization.allowed import (
     add_safe_globals,
@@ -33,7 +34,6 @@ from frontend.serialization.files import write_atomically
 from frontend.serialization.torch_writer import PlannedFile
 from frontend.serialization.whole_modules import PICKLED
 from frontend.serialization.zip_archive import ByteSource
-from frontend.tensors.dtypes import device
 from graphc.system import IMPORTING
 
 __all__ = [

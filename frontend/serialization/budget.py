@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import Size, device
+from frontend.engine.tensors.tensor import Tensor
 from frontend.serialization.errors import Refused
-from frontend.tensors.dtypes import Size, device
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 FREE_BYTES = 64 << 20

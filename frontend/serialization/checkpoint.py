@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import safetensors
 
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.nn.parameter import Parameter
 from frontend.serialization.budget import Budget, without_bounds
 from frontend.serialization.pickle_machine import put_items
 from frontend.serialization.storages import with_plain_bools
-from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 
 FORMAT = "graphc.checkpoint.1"

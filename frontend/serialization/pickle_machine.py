@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from frontend.engine.tensors.epoch import HookRegistry, Registry
 from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
-from frontend.tensors.epoch import HookRegistry, Registry
 
 _DICTS = (dict, OrderedDict, defaultdict, Counter, Registry, HookRegistry)
 _MARK = object()

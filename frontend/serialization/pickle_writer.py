@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import Size, device
+from frontend.engine.tensors.tensor import Tensor
 from frontend.serialization.errors import CheckpointError
-from frontend.tensors.dtypes import Size, device
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 _DEPTH = 200

@@ -12,10 +12,10 @@ from typing import Any
 
 import safetensors
 
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.serialization.checkpoint import array_of
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.zip_archive import ByteSource
-from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
 

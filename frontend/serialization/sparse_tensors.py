@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.dtypes import Size, layout, sparse_coo, sparse_csc, sparse_csr
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.sparse_layouts import sparse_compressed_tensor, sparse_coo_tensor
 from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_writer import Called, Named
-from frontend.tensors.dtypes import Size, layout, sparse_coo, sparse_csc, sparse_csr
-from frontend.tensors.tensor import Tensor
 
 LAYOUTS = {str(each): each for each in (sparse_coo, sparse_csr, sparse_csc)}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.tensor import Tensor, make, without_data
 from frontend.nn.parameter import Parameter
 from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
-from frontend.tensors.tensor import Tensor, make, without_data
 from graphc.ir.types import DType, TensorType
 
 _LARGEST = 1 << 62  # bytes: the shape of an expanded tensor may be large, but can be counted

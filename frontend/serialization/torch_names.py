@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from typing import Any
 
+from frontend.engine.tensors.dtypes import _NAMES, Size, device
+from frontend.engine.tensors.tensor import Tensor
 from frontend.serialization import numpy_names, sparse_tensors, storages
 from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_machine import Call, put_items, put_members
 from frontend.serialization.storages import ElementType
-from frontend.tensors.dtypes import _NAMES, Size, device
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 STORAGES = {

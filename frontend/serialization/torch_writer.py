@@ -19,12 +19,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import TORCH_NAMES, strided
+from frontend.engine.tensors.tensor import Tensor, added_attributes
 from frontend.nn.parameter import Parameter
 from frontend.serialization.errors import CheckpointError
 from frontend.serialization.pickle_writer import ORDERED, Called, Named, Persistent, pickled
 from frontend.serialization.sparse_tensors import written
-from frontend.tensors.dtypes import TORCH_NAMES, strided
-from frontend.tensors.tensor import Tensor, added_attributes
 from graphc.ir.types import DType
 
 ALIGNMENT = 64

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.epoch import HookRegistry, Registry
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.nn.parameter import Parameter
 from frontend.serialization import torch_names
 from frontend.serialization.allowed import get_safe_globals
 from frontend.serialization.budget import Budget
 from frontend.serialization.errors import CheckpointError, Refused
 from frontend.serialization.pickle_machine import Call, PickleMachine
-from frontend.tensors.epoch import HookRegistry, Registry
-from frontend.tensors.tensor import Tensor, make
 from graphc.ir.types import DType, TensorType
 
 PICKLED = b"graphc.pickled module.1\n"
@@ -93,12 +93,12 @@ _TABLE = torch_names.Table(
     | {
         "frontend.nn.parameter._rebuilt": Call("_rebuilt", _tensor),
         "frontend.nn.parameter.Parameter": Parameter,
-        "frontend.tensors.tensor._unpickled": Call("_unpickled", _tensor),
-        "frontend.tensors.tensor.Tensor": Tensor,
-        "frontend.tensors.epoch.Registry": Registry,
-        "frontend.tensors.epoch.HookRegistry": HookRegistry,
+        "frontend.engine.tensors.tensor._unpickled": Call("_unpickled", _tensor),
+        "frontend.engine.tensors.tensor.Tensor": Tensor,
+        "frontend.engine.tensors.epoch.Registry": Registry,
+        "frontend.engine.tensors.epoch.HookRegistry": HookRegistry,
         "graphc.ir.types.DType": Call("DType", DType),
-        "frontend.tensors.dtypes.device": torch_names.TABLE["torch.device"],
-        "frontend.tensors.dtypes.Size": torch_names.TABLE["torch.Size"],
+        "frontend.engine.tensors.dtypes.device": torch_names.TABLE["torch.device"],
+        "frontend.engine.tensors.dtypes.Size": torch_names.TABLE["torch.Size"],
     }
 )

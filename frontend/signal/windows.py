@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import as_dtype, strided
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.windows import cosines, triangle
 from frontend.functions.windows import kaiser as _kaiser
 from frontend.functions.windows import window as _window
-from frontend.tensors.dtypes import as_dtype, strided
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 __all__ = [

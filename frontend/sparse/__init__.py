@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.namespace.stubs import stubs
 from frontend.sparse.types import (
     BFloat16Tensor,
@@ -21,7 +22,6 @@ from frontend.sparse.types import (
     LongTensor,
     ShortTensor,
 )
-from frontend.tensors.tensor import Tensor
 from graphc.system import import_module
 
 __all__ = [

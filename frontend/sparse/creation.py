@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import (
+    SCALAR_NAMES,
+    Size,
+    int64,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+)
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import creation
 from frontend.sparse import places, rules
 from frontend.sparse.tensor import CompressedTensor, CooTensor, SparseTensor
-from frontend.tensors.dtypes import SCALAR_NAMES, Size, int64, sparse_coo, sparse_csc, sparse_csr
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["compressed_tensor", "coo_tensor", "empty", "of_strided", "rules"]
 

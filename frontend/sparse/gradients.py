@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.tape import Saves, record
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.tape import Saves, record
+from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.state import STATE, no_grad, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import creation
 from frontend.functions.scatter import index_copy, index_select
 from frontend.sparse import rules  # noqa: F401  what functions do with the gradients
 from frontend.sparse.tensor import CooTensor
-from frontend.tensors.dtypes import int64
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.state import STATE, no_grad, tracing
-from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ops.nn.embedding import NO_ROW

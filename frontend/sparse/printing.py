@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.dtypes import complex_of
+from frontend.engine.tensors.printing import _joined, current_options, numbers_text
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.sparse.tensor import CooTensor, SparseTensor
-from frontend.tensors.dtypes import complex_of
-from frontend.tensors.printing import _joined, current_options, numbers_text
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 NAMES = {

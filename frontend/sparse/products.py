@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.host_ops import eager_only
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import creation
 from frontend.sparse import places
 from frontend.sparse.tensor import LAYOUT_NAMES, CompressedTensor, CooTensor, SparseTensor
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.ops.nn.sparse_products import sparse_matmul
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import eager_only
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import creation
 from frontend.sparse import places
 from frontend.sparse.tensor import CompressedTensor, CooTensor, SparseTensor
-from frontend.tensors.dtypes import int64
-from frontend.tensors.tensor import Tensor
 
 
 def axis_of(dim: int, rank: int) -> int:

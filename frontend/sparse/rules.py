@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.host_ops import eager_only
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.dtypes import int64, sparse_csc, sparse_csr
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import creation
 from frontend.functions.pointwise import add
 from frontend.functions.scatter import index_select
@@ -25,9 +28,6 @@ from frontend.sparse.tensor import (
     SparseTensor,
     not_here,
 )
-from frontend.tensors.dtypes import int64, sparse_csc, sparse_csr
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 KEEPS_ZERO = (
     "abs absolute sqrt square sin sinh asin arcsin asinh arcsinh tan tanh atan arctan atanh "

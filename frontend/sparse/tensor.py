@@ -3,7 +3,7 @@
 What a sparse tensor has of a tape is that of its values: it requires gradients where they do, and
 its gradient is theirs, at the same places. Functions of tensors come here by `__torch_function__`,
 which looks up what they do to sparse ones in `rules.py`; a compiled function sees indices and
-values (`frontend.tracing.tree`), with sizes of the shape as numbers.
+values (`frontend.engine.tensors.tree`), with sizes of the shape as numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import CPU, Size, sparse_coo, sparse_csc, sparse_csr
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.overrides.protocol import DisableTorchFunctionSubclass
-from frontend.tensors.dtypes import CPU, Size, sparse_coo, sparse_csc, sparse_csr
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType, TensorType
 
 RULES: dict[str, Callable[..., Any]] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, Size, sparse_coo
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.sparse_layouts import sparse_coo_tensor
-from frontend.tensors.dtypes import SCALAR_NAMES, Size, sparse_coo
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

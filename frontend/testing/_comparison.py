@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import as_tensor
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 _TOLERANCES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.functions.random import randint
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

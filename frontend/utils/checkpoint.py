@@ -14,11 +14,17 @@ from typing import Any
 
 from frontend.autograd.function import Function
 from frontend.autograd.graph import saved_tensors_hooks
-from frontend.eager.gradients import backward
+from frontend.engine.eager.gradients.grad import backward
+from frontend.engine.tensors.state import (
+    STATE,
+    enable_grad,
+    no_grad,
+    swap_autocast,
+    swap_saved_hooks,
+)
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import fork_rng, get_rng_state, set_rng_state
 from frontend.nn.modules.container import Sequential
-from frontend.tensors.state import STATE, enable_grad, no_grad, swap_autocast, swap_saved_hooks
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",

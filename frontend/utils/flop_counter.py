@@ -17,13 +17,13 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from frontend.autograd.graph import register_multi_grad_hook
+from frontend.engine.tensors import tree
+from frontend.engine.tensors.state import swap_observer, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.global_hooks import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from frontend.tensors.state import swap_observer, tracing
-from frontend.tensors.tensor import Tensor
-from frontend.tracing import tree
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul

@@ -1,5 +1,5 @@
 """Handles that take hooks off again, under PyTorch's name of the module."""
 
-from frontend.tensors.hooks import RemovableHandle
+from frontend.engine.tensors.hooks import RemovableHandle
 
 __all__ = ["RemovableHandle"]

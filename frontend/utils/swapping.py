@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frontend.tensors.epoch import changed
-from frontend.tensors.state import tracing
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.epoch import changed
+from frontend.engine.tensors.state import tracing
+from frontend.engine.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

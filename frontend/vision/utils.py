@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.rearrange import cat, stack
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from frontend.vision.transforms.image_types import pillow
 from frontend.vision.transforms.pil_images import from_pixels
 

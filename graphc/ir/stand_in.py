@@ -3,7 +3,7 @@
 `isinstance` asks an instance for its `__class__`; `type` does not. What code of the user's does
 with the class it gets then goes as with the class that is stood in for: `==`, a use as a key, its
 name, a call. Our own code still tells the two apart. (`is` cannot be told: see
-frontend.tracing.guards.bytecode.)
+frontend.engine.outside.bytecode.)
 """
 
 from __future__ import annotations

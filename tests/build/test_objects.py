@@ -13,8 +13,8 @@ import frontend as torch
 import frontend.nn.functional as F
 import graphc
 from frontend import nn
-from frontend.compiled.building import source_of
-from frontend.tensors.tensor import Tensor
+from frontend.engine.compiled.building import source_of
+from frontend.engine.tensors.tensor import Tensor
 from graphc.build.built_source import ObjectSource, source_of_graph
 from graphc.codegen.target import executable
 from graphc.errors import ArgumentError, GraphError, LoweringError, TraceError

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import frontend
-from frontend.compiled.building import source_of
-from frontend.tracing import tree
-from frontend.tracing.tracer import labels_of
+from frontend.engine.compiled.building import source_of
+from frontend.engine.tensors import tree
+from frontend.engine.tracing.tracer import labels_of
 from tests.build.loaded import LoadedObject
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

@@ -7,7 +7,7 @@ import pytest
 
 import frontend as torch
 import graphc
-from frontend.eager import native_ops
+from frontend.engine.eager.kernels import native_ops
 from graphc.codegen import target
 from graphc.codegen.llvm import native
 from graphc.codegen.target import executable, host, named, running

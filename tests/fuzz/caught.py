@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 import frontend as torch
-from frontend.compiled import program as compiled_program
+from frontend.engine.compiled import program as compiled_program
 from graphc.errors import ArgumentError
 from graphc.ir.instances import at_sizes
 from tests.fuzz import state

@@ -19,8 +19,8 @@ import numpy as np
 
 import frontend as torch
 import graphc
-from frontend.eager.dispatch import CONTEXT
-from frontend.tensors.state import swap_observer
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.state import swap_observer
 from graphc import ops
 from graphc.errors import ContentError, GradientError, GraphError, IndexRangeError
 from graphc.ir.builder import GraphBuilder

@@ -3,7 +3,7 @@
 A program runs once to see which lines of graphc and frontend it comes by; a case runs it again and
 raises KeyboardInterrupt at one of them. Then every parameter, buffer, gradient and flag is as ahead
 of the call, or as after it (where native code had run), no lock is held, and the next call works.
-`python -m tests.fuzz --every-line frontend/tracing` does so at every line of the files named so.
+`python -m tests.fuzz --every-line frontend/engine/tracing` does so at every line of the files named so.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
-from frontend.tensors.epoch import TRACE_LOCK
-from frontend.tensors.state import STATE, put_back, state_now
+from frontend.engine.tensors.epoch import TRACE_LOCK
+from frontend.engine.tensors.state import STATE, put_back, state_now
 from graphc.ir.undecided import answers_now
 from tests.fuzz.frame import Broken, Fuzzer
 
 ROOT = Path(torch.__file__).parent.parent
 OURS = (str(ROOT / "frontend"), str(ROOT / "graphc"))
-RESTORING = ("frontend/tracing", "frontend/compiled", "frontend/tensors/state.py", "epoch.py")
+RESTORING = (
+    "frontend/engine/tracing",
+    "frontend/engine/compiled",
+    "frontend/engine/tensors/state.py",
+    "epoch.py",
+)
 Line = tuple[CodeType, int]
 State = dict[str, Any]
 

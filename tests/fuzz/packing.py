@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
-from frontend.compiled.packed_copies import PACKED
+from frontend.engine.compiled.packed_copies import PACKED
 from frontend.nn import functional as F
 from frontend.nn.utils import parameters_to_vector, vector_to_parameters
 from frontend.utils.dlpack import from_dlpack

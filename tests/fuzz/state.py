@@ -24,7 +24,7 @@ import numpy as np
 
 import frontend as torch
 import graphc
-from frontend.compiled import program as compiled_program
+from frontend.engine.compiled import program as compiled_program
 from graphc.errors import ArgumentError, TraceError
 from tests.fuzz.frame import Broken, Fuzzer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from frontend.tracing.outside import guard
+from frontend.engine.outside import guard
 from tests.fuzz import state
 from tests.fuzz.frame import Broken
 

@@ -24,7 +24,7 @@ LEAST = 0.9
 
 def leaves(value: Any) -> list[Any]:
     """The tensors in what a model returned, in the order of an export."""
-    from frontend.tracing import tree
+    from frontend.engine.tensors import tree
 
     found: list[Any] = []
     tree.flatten(value, found)

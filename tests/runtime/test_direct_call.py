@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import frontend as torch
-from frontend.eager.gradient_rule import GradientRule
-from frontend.eager.native_ops import NativeOp
+from frontend.engine.eager.kernels.gradient_rule import GradientRule
+from frontend.engine.eager.kernels.native_ops import NativeOp
 from graphc.errors import GraphError, IndexRangeError
 from graphc.ir.types import TensorType
 from graphc.ops.elementwise import add, mul

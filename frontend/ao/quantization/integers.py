@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.functions.quantization import int_mm
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops.nn import quantization as ops
 

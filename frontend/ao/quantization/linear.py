@@ -10,13 +10,13 @@ from frontend.ao.quantization.integers import (
     product,
     rows_of,
 )
+from frontend.engine.tensors.absent_dtypes import qint8
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.quantization import QuantizedTensor
 from frontend.nn import functional as F
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
-from frontend.tensors.absent_dtypes import qint8
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops.nn import quantization as ops
 

@@ -13,11 +13,11 @@ from frontend.ao.quantization.linear import (
     Int8ActivationLinear,
     Int8WeightLinear,
 )
+from frontend.engine.tensors.absent_dtypes import qint8
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.modules.rnn import RNNBase
 from frontend.nn.modules.rnn_cells import RNNCellBase
-from frontend.tensors.absent_dtypes import qint8
 
 Filter = Callable[[Any, str], bool]
 

@@ -11,9 +11,9 @@ from frontend.distributed import collectives
 from frontend.distributed.alltoall import all_to_all as exchange_all
 from frontend.distributed.collectives import ReduceOp
 from frontend.distributed.groups import get_rank, get_world_size
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty_like, zeros_like
 from frontend.namespace.stubs import stubs
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
 

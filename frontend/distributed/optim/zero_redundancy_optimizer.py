@@ -9,8 +9,8 @@ from typing import Any
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import gather_object
 from frontend.distributed.tensors import broadcast_tensors
+from frontend.engine.tensors.state import enable_grad
 from frontend.optim.optimizer import Optimizer
-from frontend.tensors.state import enable_grad
 
 
 class ZeroRedundancyOptimizer(Optimizer):

@@ -17,10 +17,10 @@ from frontend.distributions.normal import Normal
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.utils import euler_constant
 from frontend.distributions.wide_tails import Laplace
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.logic import logical_or
 from frontend.functions.pointwise import where
 from frontend.functions.pointwise_composites import xlogy
-from frontend.tensors.tensor import Tensor
 
 
 def mean_log(p: Any) -> Tensor:

@@ -10,7 +10,7 @@ from frontend.distributions.kl.registry import kl_divergence, register_kl, unkno
 from frontend.distributions.one_hot import OneHotCategorical
 from frontend.distributions.transformed_distribution import TransformedDistribution
 from frontend.distributions.utils import _sum_rightmost
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 @register_kl(Independent, Independent)

@@ -15,8 +15,8 @@ from frontend.distributions.kl.registry import register_kl
 from frontend.distributions.normal import Normal
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.wide_tails import Laplace
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full_like
-from frontend.tensors.tensor import Tensor
 
 _BEYOND: tuple[tuple[tuple[type, ...], tuple[type, ...]], ...] = (
     (

@@ -16,10 +16,10 @@ from frontend.distributions.normal import Normal
 from frontend.distributions.uniform import Uniform
 from frontend.distributions.utils import euler_constant
 from frontend.distributions.wide_tails import Cauchy, Laplace
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.logic import logical_or
 from frontend.functions.pointwise import where
 from frontend.nn.functional.activation import softplus
-from frontend.tensors.tensor import Tensor
 
 
 @register_kl(Normal, Normal)

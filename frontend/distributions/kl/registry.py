@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.distributions.distribution import Distribution
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 _KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
 

@@ -6,8 +6,8 @@ from frontend import linalg
 from frontend.distributions.kl.registry import register_kl
 from frontend.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
 from frontend.distributions.multivariate_normal import MultivariateNormal
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import cat
-from frontend.tensors.tensor import Tensor
 
 Vectors = MultivariateNormal | LowRankMultivariateNormal
 

@@ -10,11 +10,11 @@ from frontend.distributions import constraints
 from frontend.distributions.transforms.composed import widened
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import eps_of, tiny
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full_like
 from frontend.functions.pointwise import clamp
 from frontend.nn.functional.activation import softplus
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import broadcast_shapes
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from frontend.distributions import constraints
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import _sum_rightmost
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import cat, stack
-from frontend.tensors.tensor import Tensor
 
 
 class JoinedTransform(Transform):

@@ -9,13 +9,13 @@ from frontend import linalg
 from frontend.distributions import constraints
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import eps_of, tril_matrix_to_vec, vec_to_tril_matrix
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import clamp
 from frontend.functions.ranges import eye
 from frontend.functions.select import tril
 from frontend.nn.functional.activation import softplus
 from frontend.nn.functional.padding import pad
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor
 
 
 class LowerCholeskyTransform(Transform):

@@ -10,8 +10,8 @@ from frontend.distributions import constraints
 from frontend.distributions.transforms.composed import widened
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import _sum_rightmost
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.tensor import Tensor
 
 
 class IndependentTransform(Transform):

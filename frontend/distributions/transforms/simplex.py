@@ -8,13 +8,13 @@ from frontend.distributions import constraints
 from frontend.distributions.transforms.elementwise import _clipped_sigmoid
 from frontend.distributions.transforms.transform import Transform
 from frontend.distributions.utils import tiny
+from frontend.engine.tensors.dtypes import Size
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import clamp
 from frontend.functions.ranges import arange
 from frontend.functions.reduce import softmax
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.padding import pad
-from frontend.tensors.dtypes import Size
-from frontend.tensors.tensor import Tensor
 
 
 class SoftmaxTransform(Transform):

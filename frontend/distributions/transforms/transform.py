@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 
 class Transform:

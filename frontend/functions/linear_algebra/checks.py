@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.layout import broadcast_shapes, expand, transpose
 from frontend.functions.matrix import matmul
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, LinAlgError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ops.linear_algebra.lapack import check_success

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.uncompiled import conj, real_part
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.uncompiled import conj, real_part
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.linear_algebra.checks import LinAlgError, mH, mm, square
@@ -17,7 +18,6 @@ from frontend.functions.linear_algebra.solving import SOLVE
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal
-from frontend.tensors.tensor import Tensor
 from graphc.ir.builder import user_location
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.uncompiled import conj, real_part
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.uncompiled import conj, real_part
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.declarations import public
@@ -27,7 +28,6 @@ from frontend.functions.matrix import attached
 from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal, tril, triu
 from frontend.functions.shape import cat
-from frontend.tensors.tensor import Tensor
 from graphc.ops.linear_algebra import lapack as ops
 
 # -- ops -----------------------------------------------------------------------------------------

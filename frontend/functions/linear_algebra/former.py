@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import linalg, return_types
 from frontend.functions.arguments import stored
 from frontend.functions.declarations import public
@@ -18,7 +19,6 @@ from frontend.functions.linear_algebra.factorizations import qr as _qr
 from frontend.functions.linear_algebra.solving import TRIANGULAR
 from frontend.functions.linear_algebra.spectra import pinv
 from frontend.functions.linear_algebra.spectra import svd as _svd
-from frontend.tensors.tensor import Tensor
 
 
 @public(method=True, autocast="float32")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import casted, promote_types
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import casted, promote_types
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import linalg, pointwise, reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import ones_like, zeros_like
@@ -18,8 +20,6 @@ from frontend.functions.linear_algebra.solving import inv_ex
 from frontend.functions.linear_algebra.spectra import svd, svdvals
 from frontend.functions.random import randn
 from frontend.functions.shape import cat, stack
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.ops.linear_algebra import lapack as ops
 

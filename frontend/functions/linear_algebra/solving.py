@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.uncompiled import conj, imaginary
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.uncompiled import conj, imaginary
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise, return_types
 from frontend.functions.arguments import stored, takes_out
 from frontend.functions.declarations import public
@@ -27,8 +29,6 @@ from frontend.functions.linear_algebra.spectra import svd
 from frontend.functions.ranges import eye
 from frontend.functions.reduce import prod
 from frontend.functions.select import diag_embed, tril, triu
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.ops.linear_algebra import lapack as ops
 
 # -- ops -----------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.host_ops import HostOp
-from frontend.eager.promotion import casted
-from frontend.eager.uncompiled import conj, real_part
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.promotion import casted
+from frontend.engine.eager.uncompiled import conj, real_part
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import stored
 from frontend.functions.creation import full, full_like, zeros
@@ -28,7 +29,6 @@ from frontend.functions.pointwise import maximum, where
 from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal
 from frontend.functions.unary import abs
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

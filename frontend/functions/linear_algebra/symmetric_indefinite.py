@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.host_ops import HostOp
-from frontend.eager.uncompiled import conj
+from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.uncompiled import conj
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.layout import expand
 from frontend.functions.linear_algebra.checks import batches, matrices, misfit, square, successful
-from frontend.tensors.tensor import Tensor
 from graphc.ops.linear_algebra import lapack as ops
 
 

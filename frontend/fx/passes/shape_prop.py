@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from frontend.engine.tensors.dtypes import contiguous_format
+from frontend.engine.tensors.tensor import Tensor
 from frontend.fx.interpreter import Interpreter
 from frontend.fx.node import Node, map_aggregate
-from frontend.tensors.dtypes import contiguous_format
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["ShapeProp", "TensorMetadata"]
 

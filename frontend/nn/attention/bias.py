@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import ones
 from frontend.functions.select import tril
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 __all__ = ["causal_lower_right", "causal_upper_left"]

@@ -4,6 +4,7 @@
 
 from typing import TYPE_CHECKING
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import namespace as _namespace
 from frontend.overrides.protocol import (
     handle_torch_function,
@@ -11,7 +12,6 @@ from frontend.overrides.protocol import (
     has_torch_function_unary,
     has_torch_function_variadic,
 )
-from frontend.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from frontend.namespace.functional_names import *

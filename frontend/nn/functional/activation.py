@@ -7,8 +7,10 @@ import math
 import warnings
 from typing import Any
 
-from frontend.eager.dispatch import apply_one, filled
-from frontend.eager.promotion import casted, expanded
+from frontend.engine.eager.dispatch import apply_one, filled
+from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise
 from frontend.functions.arguments import not_implemented
 from frontend.functions.declarations import public
@@ -16,8 +18,6 @@ from frontend.functions.in_place_variants import in_place
 from frontend.functions.network_draws import drawn_inside
 from frontend.nn.checks import dimension, fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.limits import fitting
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, elementwise, indexing, movement

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, sizes
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops.nn import pooling, resampling
 

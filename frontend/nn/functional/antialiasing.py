@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.matrix import matmul
-from frontend.tensors.tensor import Tensor
 from graphc.ops.conversion import convert
 
 Array = np.ndarray[Any, Any]

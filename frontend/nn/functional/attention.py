@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.shape import expand, repeat_interleave
 from frontend.nn.checks import c_name, fail, scalar_name, sizes
 from frontend.nn.functional.activation import softmax
 from frontend.nn.functional.dropout import dropout
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType, broadcast_shapes

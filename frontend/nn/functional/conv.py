@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import c_name, fail, sizes
 from frontend.nn.functional.padding import padded
 from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, unbatched
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import contract, movement
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce
 from frontend.functions.creation import full_like, tensor, zeros_like
 from frontend.functions.declarations import public
@@ -16,7 +17,6 @@ from frontend.functions.scatter import gather
 from frontend.functions.shape import cat, stack
 from frontend.functions.unary import exp, log
 from frontend.nn.checks import fail
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType
 

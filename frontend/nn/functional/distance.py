@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import aligned, result_type
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import aligned, result_type
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.functions.pointwise import where
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import indexing
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 import warnings
 
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.network_draws import drawn_inside
 from frontend.nn.checks import fail, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 
 # Where selu saturates: minus its scale times its slope.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce
 from frontend.functions.declarations import public
 from frontend.functions.network_draws import drawn_inside
@@ -13,7 +14,6 @@ from frontend.functions.ranges import arange
 from frontend.functions.scatter import gather
 from frontend.functions.shape import cat
 from frontend.nn.checks import fail, require_float, sizes
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.types import DType
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import from_numpy, zeros
 from frontend.functions.declarations import public
 from frontend.nn.checks import c_name, fail, require_float, sizes
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.nn.resampling import CUBIC

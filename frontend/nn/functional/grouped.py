@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import as_dtype
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.matrix import bmm, mm
 from frontend.functions.shape import cat, stack
 from frontend.nn.checks import fail
-from frontend.tensors.dtypes import as_dtype
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, sizes
 from frontend.nn.functional.adaptive import (
@@ -17,7 +18,6 @@ from frontend.nn.functional.adaptive import (
 from frontend.nn.functional.antialiasing import antialiased
 from frontend.nn.geometry import by
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.types import DType
 from graphc.ops.nn import resampling

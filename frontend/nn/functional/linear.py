@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.ops import contract, movement
 from graphc.ops.nn import products

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce as reductions
 from frontend.functions.declarations import public
 from frontend.functions.masks import masked_fill
@@ -13,7 +14,6 @@ from frontend.functions.scatter import take
 from frontend.functions.shape import cat
 from frontend.nn.functional.linear import linear
 from frontend.nn.functional.loss import cross_entropy
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.system import IMPORTING
 

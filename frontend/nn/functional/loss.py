@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.functional.reduction import reduction_of
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType

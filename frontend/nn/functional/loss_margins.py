@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.symbolic_numbers import as_float
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise, ranges
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, sizes
 from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.distance import pairwise_distance
 from frontend.nn.functional.reduction import reduced, reduction_of
-from frontend.tensors.sizes import as_float
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import indexing
 

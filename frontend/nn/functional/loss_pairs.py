@@ -6,8 +6,9 @@ import math
 import warnings
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import aligned, casted, expanded, result_type
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import aligned, casted, expanded, result_type
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise, pointwise_composites
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name
@@ -20,7 +21,6 @@ from frontend.nn.functional.reduction import (
     warn_of_sizes,
 )
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 from graphc.ir.types import DType
 from graphc.ops import indexing

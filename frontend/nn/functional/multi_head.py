@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import NamedTuple
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
@@ -17,7 +18,6 @@ from frontend.nn.functional.dropout import dropout
 from frontend.nn.functional.linear import linear
 from frontend.nn.functional.padding import pad
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops.parts import split

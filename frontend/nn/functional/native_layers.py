@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import norms, order, pointwise, reduce, scatter, statistics, unary
 from frontend.functions.arguments import need_tensors
 from frontend.functions.creation import empty, full, ones_like, zeros
@@ -14,9 +17,6 @@ from frontend.functions.network_draws import drawn_inside
 from frontend.functions.ranges import arange
 from frontend.functions.shape import padded
 from frontend.nn import functional as F
-from frontend.tensors.limits import fitting
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 from graphc.ir.builder import user_location
 from graphc.system import IMPORTING

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.fused import Fused
-from frontend.eager.promotion import casted
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.fused import Fused
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.dtypes import SCALAR_NAMES, Size, promote_types
+from frontend.engine.tensors.limits import finfo
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import matrix, pointwise
 from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
-from frontend.tensors.dtypes import SCALAR_NAMES, Size, promote_types
-from frontend.tensors.limits import finfo
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType

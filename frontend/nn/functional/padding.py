@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.eager.autocasting import full_precision
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.symbolic_numbers import is_open
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
-from frontend.tensors.limits import fitting
-from frontend.tensors.sizes import is_open
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import DType

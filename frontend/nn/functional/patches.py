@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, sizes
 from frontend.nn.geometry import IntOrInts, by, ints, unbatched
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import lift
 from graphc.ops import movement, reduce, windows

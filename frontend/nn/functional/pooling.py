@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import floor_divide
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.geometry import IntOrInts, by, ints
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import indexing, movement

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.checks import fail, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError
 
 __all__: list[str] = []

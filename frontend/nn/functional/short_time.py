@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.promotion import expanded
+from frontend.engine.eager.promotion import expanded
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
 from frontend.functions.complex_numbers import view_as_real
 from frontend.functions.creation import from_numpy, ones
@@ -17,8 +19,6 @@ from frontend.functions.fourier import COMPLEX, HALVED, REAL, as_complex
 from frontend.functions.layout import narrow
 from frontend.functions.select import unfold
 from frontend.nn.functional.padding import pad
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 
 
 def _window(name: str, window: Any, length: int, n_fft: int, like: Tensor) -> Tensor:

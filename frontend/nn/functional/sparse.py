@@ -6,15 +6,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT, filled
-from frontend.eager.promotion import casted
+from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import order, pointwise, reduce, scatter, shape
 from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.overrides.protocol import stacklevel as asked_from
-from frontend.tensors.state import STATE, no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import composite, indexing

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
 from frontend.nn import functional as F
-from frontend.tensors.tensor import Tensor
 
 # The numbers that stand for reductions here.
 REDUCTIONS = ("none", "mean", "sum")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.functional.adaptive import adaptive_max_pool1d_with_indices
-from frontend.tensors.tensor import Tensor
 
 
 @public()

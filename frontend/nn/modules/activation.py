@@ -6,13 +6,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init as initial
 from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",

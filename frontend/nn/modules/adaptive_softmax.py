@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise
 from frontend.functions.reduce import argmax, log_softmax
 from frontend.functions.scatter import gather
@@ -13,8 +15,6 @@ from frontend.functions.shape import cat
 from frontend.nn.modules.container import ModuleList, Sequential
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

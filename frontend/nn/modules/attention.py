@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["MultiheadAttention"]
 

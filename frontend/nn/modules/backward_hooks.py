@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.eager.dispatch import filled_like
-from frontend.eager.tape import Saves, record
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, make
-from frontend.tensors.views import View
+from frontend.engine.eager.dispatch import filled_like
+from frontend.engine.eager.tape import Saves, record
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, make
+from frontend.engine.tensors.views import View
 from graphc.errors import ShapeError
 from graphc.ir.types import TensorType
 

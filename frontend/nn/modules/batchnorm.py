@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.promotion import casted
+from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty, tensor
 from frontend.nn import functional as F
 from frontend.nn import init
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]

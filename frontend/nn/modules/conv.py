@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
@@ -13,7 +14,6 @@ from frontend.nn.functional.conv import same_padding
 from frontend.nn.geometry import IntOrInts, ints
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from frontend.tensors.dtypes import TORCH_NAMES, as_dtype, device, memory_format
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import TORCH_NAMES, as_dtype, device, memory_format
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from graphc.ir.types import DType
 from graphc.system import IMPORTING
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 

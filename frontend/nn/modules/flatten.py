@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 

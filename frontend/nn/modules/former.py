@@ -6,9 +6,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["Container", "CrossMapLRN2d"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.network_draws import drawn_inside
 from frontend.nn import functional as F
 from frontend.nn.geometry import ints
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 

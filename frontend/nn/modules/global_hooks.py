@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from frontend.tensors.epoch import HookRegistry
-from frontend.tensors.hooks import RemovableHandle, refuse_hook
-from frontend.tensors.state import tracing
-from frontend.tracing.outside.check import Identical
-from frontend.tracing.outside.guard import Guard
-from frontend.tracing.outside.source import Call, Source
+from frontend.engine.outside.check import Identical
+from frontend.engine.outside.guard import Guard
+from frontend.engine.outside.source import Call, Source
+from frontend.engine.tensors.epoch import HookRegistry
+from frontend.engine.tensors.hooks import RemovableHandle, refuse_hook
+from frontend.engine.tensors.state import tracing
 
 MIXED = (
     "Cannot use both regular backward hooks and full backward hooks {where}. Please use only one "

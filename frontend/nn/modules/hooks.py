@@ -12,6 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from frontend.engine.tensors.hooks import RemovableHandle
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.backward_hooks import (
     BackwardHook,
     run_hook,
@@ -19,9 +22,6 @@ from frontend.nn.modules.backward_hooks import (
     warn_of_old_hooks,
 )
 from frontend.nn.modules.global_hooks import GLOBAL, MIXED, global_hooks_guard, refuse_in_trace
-from frontend.tensors.hooks import RemovableHandle
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 
 _GLOBAL_FORWARD, _GLOBAL_FORWARD_PRE = GLOBAL.forward, GLOBAL.forward_pre
 _GLOBAL_BACKWARD, _GLOBAL_BACKWARD_PRE = GLOBAL.backward, GLOBAL.backward_pre

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.batchnorm import _dimensions, _NormBase
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 

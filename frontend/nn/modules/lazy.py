@@ -7,6 +7,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
 from frontend.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from frontend.nn.modules.conv import (
@@ -21,8 +23,6 @@ from frontend.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, Ins
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
-from frontend.tensors.state import no_grad, tracing
-from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.loss import _WeightedLoss
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from frontend.engine.tensors.epoch import changed
+from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.own_state import OwnState, matched, put, takes_extra_state
-from frontend.tensors.epoch import changed
-from frontend.tensors.memory_tracking import count_write
-from frontend.tensors.tensor import Tensor
 
 
 class _IncompatibleKeys(NamedTuple):

@@ -6,11 +6,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.functional.reduction import legacy
 from frontend.nn.modules.elsewhere import elsewhere
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["CrossEntropyLoss", "NLLLoss", "NLLLoss2d"]
 __getattr__ = elsewhere(__name__, "loss_margins", "loss_pairs", "loss_sequences")

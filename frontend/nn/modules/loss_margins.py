@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.loss import _Loss, _WeightedLoss
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "MultiLabelMarginLoss",

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.nn.modules.loss import _Loss, _WeightedLoss
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "GaussianNLLLoss", "HuberLoss", "KLDivLoss", "L1Loss",

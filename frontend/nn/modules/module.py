@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from frontend.engine.tensors.epoch import HookRegistry, Registry, changed
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.checks import class_name, type_name
 from frontend.nn.modules.conversion import Conversion
 
@@ -33,9 +36,6 @@ from frontend.nn.modules.own_state import EXTRA_STATE
 from frontend.nn.modules.state_dict import StateDict
 from frontend.nn.modules.tree import Tree
 from frontend.nn.parameter import Buffer, Parameter
-from frontend.tensors.epoch import HookRegistry, Registry, changed
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.system import IMPORTING, import_module
 
 __all__ = ["Module"]
@@ -110,7 +110,7 @@ class Module(Tree, Conversion, StateDict, Hooks):
         """Let calls of this module run compiled from now on: `frontend.compile`, which takes the
         arguments, in place. Copies and pickles are not compiled."""
         with IMPORTING:
-            from frontend.compiled.compiler import compile
+            from frontend.engine.compiled.compiler import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty
 from frontend.nn import functional as F
 from frontend.nn import init
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

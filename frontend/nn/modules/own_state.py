@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.parameter import Parameter
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 EXTRA_STATE = "_extra_state"
 

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self, SupportsIndex
 
+from frontend.engine.tensors.dtypes import TORCH_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.checks import pairs
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.tensors.dtypes import TORCH_NAMES
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["ParameterList", "ParameterDict"]
 

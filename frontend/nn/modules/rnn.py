@@ -6,6 +6,9 @@ import math
 import warnings
 from typing import Any
 
+from frontend.engine.tensors.dtypes import TORCH_NAMES
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty, zeros
 from frontend.functions.scatter import index_select
 from frontend.functions.shape import stack
@@ -24,9 +27,6 @@ from frontend.nn.recurrent import (
     unstacked,
     weights_of,
 )
-from frontend.tensors.dtypes import TORCH_NAMES
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError
 from graphc.system import IMPORTING
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import empty, zeros
 from frontend.nn import init
 from frontend.nn.checks import fail
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.recurrent import Carry, gates_of, step_of, weights_of
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
 __all__ = ["RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.nn.modules.loading import IncompatibleKeys, load_into
 from frontend.nn.modules.own_state import OwnState
-from frontend.tensors.hooks import RemovableHandle
 
 
 class StateDict(OwnState):

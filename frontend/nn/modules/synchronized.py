@@ -18,8 +18,8 @@ from frontend.distributed.exchange import Round, all_gather, all_reduce
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.reducer import add
 from frontend.distributed.world import HERE, current
-from frontend.eager.host_ops import eager_only
-from frontend.tensors.tensor import Tensor, make
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.types import TensorType
 
 

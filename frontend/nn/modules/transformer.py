@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full
 from frontend.functions.select import triu
 from frontend.nn import functional as F
@@ -25,8 +27,6 @@ from frontend.nn.modules.dropout import Dropout
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
 from frontend.nn.modules.normalization import LayerNorm
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import ShapeError
 
 __all__ = [

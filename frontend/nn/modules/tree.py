@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 
 class Tree:

@@ -16,10 +16,10 @@ from frontend.distributed.reducer import Reducer
 from frontend.distributed.tensors import broadcast_tensors
 from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
 from frontend.distributed.traced_shares import traced_shares
-from frontend.eager.backward import leaves_behind
+from frontend.engine.eager.gradients.backward import leaves_behind
+from frontend.engine.tensors.state import STATE, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.module import Module
-from frontend.tensors.state import STATE, tracing
-from frontend.tensors.tensor import Tensor
 from frontend.utils._pytree import tree_leaves
 
 __all__ = ["DistributedDataParallel"]

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
-from frontend.eager.gradients import listed
+from frontend.engine.eager.gradients.grad import listed
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.symbolic_numbers import as_float
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import tensor
 from frontend.functions.logic import isfinite
 from frontend.functions.norms import norm
 from frontend.functions.pointwise import clamp
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail, scalar_name
-from frontend.tensors.sizes import as_float
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, GraphError
 
 __all__ = [

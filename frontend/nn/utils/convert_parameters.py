@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import cat, narrow, reshape
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

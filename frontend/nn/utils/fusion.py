@@ -6,10 +6,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.pointwise import rsqrt
 from frontend.nn.parameter import Parameter
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",

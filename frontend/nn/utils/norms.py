@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.functional.normalization import normalize
-from frontend.tensors.tensor import Tensor
 
 Direction = tuple[Tensor, Tensor]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from frontend.nn.modules.module import Module
 from frontend.nn.utils.norms import Direction, iterated, matrix_of, norm_except_dim, unit, weighted
 from frontend.nn.utils.parametrize import register_parametrization
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

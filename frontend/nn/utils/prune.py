@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros_like
 from frontend.functions.order import kthvalue, topk
 from frontend.functions.random import rand, rand_like
 from frontend.nn.modules.module import Module
 from frontend.nn.utils.convert_parameters import parameters_to_vector
-from frontend.tensors.tensor import Tensor
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import full, tensor, zeros_like
 from frontend.functions.ranges import arange
 from frontend.functions.scatter import index_add, index_select
 from frontend.functions.shape import cat, narrow, reshape, stack, transpose
 from frontend.nn.checks import fail
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.types import DType
 

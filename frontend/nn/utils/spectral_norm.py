@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.utils.norms import matrix_of, unit
-from frontend.tensors.state import no_grad
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
 from frontend.nn.utils.norms import norm_except_dim, weighted
-from frontend.tensors.tensor import Tensor
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.files import onnx_package
-from frontend.tensors.tensor import Tensor
 
 MOST_INSIDE = 1 << 30
 """Bytes of weights up to which a model is one file: protobuf holds at most 2 GiB."""
@@ -77,8 +77,8 @@ class ONNXProgram:
     def verify(self, model: Any, args: Any, kwargs: Any = None) -> None:
         """Raise AssertionError where results for these arguments differ from the model's by more
         than 1e-4."""
-        from frontend.tensors.state import no_grad
-        from frontend.tracing import tree
+        from frontend.engine.tensors import tree
+        from frontend.engine.tensors.state import no_grad
 
         args = tuple(args) if isinstance(args, tuple | list) else (args,)
         inputs: list[Any] = []

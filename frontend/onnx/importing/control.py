@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from frontend.compiled.eager_parts import is_compiling
+from frontend.engine.compiled.eager_parts import is_compiling
+from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import control
 from frontend.functions.creation import tensor, zeros
 from frontend.functions.ranges import arange
@@ -22,8 +24,6 @@ from frontend.onnx.importing.element_types import DTYPES
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxGraph, OnnxNode
 from frontend.onnx.importing.numbers import as_numbers, to_tensor
-from frontend.tensors.dtypes import int64
-from frontend.tensors.tensor import Tensor
 from graphc.errors import DTypeError, ShapeError, TraceError
 
 Values = list[Any]

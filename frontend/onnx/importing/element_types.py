@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors import dtypes as d
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.errors import OnnxNotHere
-from frontend.tensors import dtypes as d
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 DTYPES: dict[int, DType] = {

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import as_tensor, full, tensor
 from frontend.functions.shape import stack
-from frontend.tensors.dtypes import int64
-from frontend.tensors.tensor import Tensor
 
 MOST_NUMBERS = 64
 """Integer constants of at most as many elements are numbers; larger ones are tables of data."""

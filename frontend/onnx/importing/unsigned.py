@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import frontend as torch
-from frontend.tensors.dtypes import int32, int64, uint16, uint32, uint64
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.dtypes import int32, int64, uint16, uint32, uint64
+from frontend.engine.tensors.tensor import Tensor
 
 _WIDE = {uint16: int32, uint32: int64, uint64: int64}
 _SIGN = -(1 << 63)

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from frontend.engine.tensors.state import no_grad, tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.optim.optimizer import Optimizer
-from frontend.tensors.state import no_grad, tracing
-from frontend.tensors.tensor import Tensor
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 

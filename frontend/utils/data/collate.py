@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import float64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import as_tensor, tensor
 from frontend.functions.shape import stack
-from frontend.tensors.dtypes import float64
-from frontend.tensors.tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

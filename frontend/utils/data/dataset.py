@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import random
 from frontend.functions.creation import tensor
-from frontend.tensors.tensor import Tensor
 
 
 class Dataset:

@@ -7,10 +7,10 @@ from itertools import islice
 from types import GenericAlias
 from typing import Any
 
+from frontend.engine.tensors.dtypes import float64
 from frontend.functions import random
 from frontend.functions.creation import as_tensor
 from frontend.functions.sampling import multinomial
-from frontend.tensors.dtypes import float64
 
 
 class Sampler:

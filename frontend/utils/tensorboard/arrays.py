@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 _IN_A_ROW = 8
 

@@ -12,8 +12,8 @@ from tensorboard.compat.proto.tensor_shape_pb2 import (
 )
 from tensorboard.compat.proto.versions_pb2 import VersionDef
 
-from frontend.compiled.tracers import trace
-from frontend.tensors.state import no_grad
+from frontend.engine.compiled.tracers import trace
+from frontend.engine.tensors.state import no_grad
 
 PRODUCER = 22
 """The version of TensorFlow's graphs that these are of."""

@@ -16,7 +16,7 @@ from tensorboard.compat.proto.summary_pb2 import (
 )
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 
 LEAST = 1e-7
 """What the denominators of precision and recall are at least."""

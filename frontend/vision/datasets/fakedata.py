@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from frontend.engine.tensors.generator import Generator
 from frontend.functions.random import randint, randn
-from frontend.tensors.generator import Generator
 from frontend.utils.data.dataset import Dataset
 from frontend.vision.transforms.functional import to_pil_image
 

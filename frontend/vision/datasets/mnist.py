@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.tensor import Tensor, from_data
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.utils.data.dataset import Dataset
 from graphc.system import IMPORTING
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import arange
 from frontend.functions.shape import stack
-from frontend.tensors.tensor import Tensor
 from graphc.ops.nn.sampling import weighted_rows
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from frontend.eager import gradients
+from frontend.engine.eager.gradients import grad as gradients
+from frontend.engine.tensors.state import enable_grad
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import arange
-from frontend.tensors.state import enable_grad
-from frontend.tensors.tensor import Tensor
 from frontend.vision.operators.deformable import deform_conv2d
 from frontend.vision.operators.regions import ps_roi_align, ps_roi_pool, roi_align
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.dispatch import CONTEXT
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import arange
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
 from frontend.vision.operators.taps import (
     AxisTaps,
     away_from_zero,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from frontend.eager.autocasting import full_precision
-from frontend.eager.dispatch import CONTEXT
-from frontend.eager.host_ops import eager_only
-from frontend.tensors.dtypes import SCALAR_NAMES
-from frontend.tensors.tensor import Tensor
+from frontend.engine.eager.autocasting import full_precision
+from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.host_ops import eager_only
+from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.tensor import Tensor
 from graphc.ops.kinds.op import FLOATS
 from graphc.ops.nn.boxes import kept_boxes
 

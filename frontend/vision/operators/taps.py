@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from frontend.engine.tensors.state import tracing
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import arange
 from frontend.functions.shape import stack
-from frontend.tensors.state import tracing
-from frontend.tensors.tensor import Tensor
 
 
 class AxisTaps(NamedTuple):

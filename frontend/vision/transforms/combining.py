@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import from_data
 from frontend.functions.sampling import multinomial
 from frontend.nn.modules.container import ModuleList
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import from_data
 from frontend.vision.transforms.image_types import drawn, drawn_integer
 
 __all__ = ["Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.state import STATE
-from frontend.tensors.tensor import Tensor, from_data
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.vision.transforms import pil_images, tensor_images
 from frontend.vision.transforms.image_types import (
     PIL_NUMBERS,

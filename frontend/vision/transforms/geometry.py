@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.modules.module import Module
-from frontend.tensors.tensor import Tensor
 from frontend.vision.transforms import functional
 from frontend.vision.transforms.image_types import (
     InterpolationMode,

@@ -7,8 +7,8 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import randint, uniform
-from frontend.tensors.tensor import Tensor
 
 
 class InterpolationMode(Enum):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor
 from frontend.vision.transforms.image_types import pillow
 
 GREY_MODES = ("L", "1", "I", "F")

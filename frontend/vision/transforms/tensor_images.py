@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.tensors.dtypes import as_dtype, float32, uint8
+from frontend.engine.tensors.tensor import Tensor, from_data
 from frontend.functions.rearrange import stack
 from frontend.functions.shape import padded
 from frontend.nn import functional as F
-from frontend.tensors.dtypes import as_dtype, float32, uint8
-from frontend.tensors.tensor import Tensor, from_data
 
 LUMINANCE = (0.2989, 0.587, 0.114)
 """Weights of red, green and blue in grey (ITU-R 601-2)."""

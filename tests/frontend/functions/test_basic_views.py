@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import frontend as torch
-from frontend.eager.kernel_families import Variant
+from frontend.engine.eager.kernels.kernel_families import Variant
 from frontend.functions import index as indexing
 from frontend.functions.index import BasicView
 from frontend.functions.indices import IndexPart

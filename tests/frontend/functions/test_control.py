@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import frontend as torch
 import graphc
 from frontend import nn
+from frontend.engine.tensors import tree
 from frontend.nn import functional as F
-from frontend.tracing import tree
 from graphc.schedule.plan import Loop, all_steps, kernels
 from graphc.schedule.run_plan import run_plan
 

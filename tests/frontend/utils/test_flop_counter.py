@@ -8,8 +8,8 @@ import pytest
 
 import frontend as torch
 from frontend import nn
+from frontend.engine.tensors.state import STATE
 from frontend.ops import aten
-from frontend.tensors.state import STATE
 from frontend.utils.flop_counter import FlopCounterMode
 
 

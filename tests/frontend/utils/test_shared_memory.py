@@ -12,7 +12,7 @@ import pytest
 import frontend as torch
 import frontend.multiprocessing as mp
 from frontend import nn
-from frontend.tensors.shared_memory import LEAST
+from frontend.engine.tensors.shared_memory import LEAST
 
 LARGE = LEAST // 4
 

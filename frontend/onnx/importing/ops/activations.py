@@ -7,10 +7,10 @@ import operator
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.dtypes import float32
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import onnx_op
-from frontend.tensors.dtypes import float32
-from frontend.tensors.tensor import Tensor
 
 
 @onnx_op("LeakyRelu")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.element_types import dtype_of
 from frontend.onnx.importing.errors import OnnxError
 from frontend.onnx.importing.graphs import OnnxNode
-from frontend.tensors.tensor import Tensor
 
 
 def _heads(x: Tensor, count: int | None) -> Tensor:

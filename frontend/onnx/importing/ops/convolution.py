@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import Numbers, onnx_op
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 from frontend.onnx.importing.ops.shapes import is_number
-from frontend.tensors.tensor import Tensor
 
 
 def both_ends(pads: list[Any]) -> list[Any]:

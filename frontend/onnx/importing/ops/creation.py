@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import Numbers, Value, onnx_op
 from frontend.onnx.importing.element_types import dtype_of
 from frontend.onnx.importing.errors import OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxNode
 from frontend.onnx.importing.numbers import MOST_NUMBERS, to_tensor
 from frontend.onnx.importing.ops.shapes import product
-from frontend.tensors.tensor import Tensor
 
 
 def _constant_numbers(shape: Any, value: Any = None) -> Any:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.dtypes import float32, int64
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.element_types import DTYPES, cast_to, dtype_of
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxNode
 from frontend.onnx.importing.unsigned import divided, on_unsigned
-from frontend.tensors.dtypes import float32, int64
-from frontend.tensors.tensor import Tensor
 
 
 def _unary(name: str, function: Callable[[Any], Any], numbers: Any = None) -> None:

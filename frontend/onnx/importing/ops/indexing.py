@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import Numbers, onnx_op
 from frontend.onnx.importing.errors import OnnxNotHere
 from frontend.onnx.importing.ops.shapes import product
-from frontend.tensors.tensor import Tensor
 
 
 def _from_start(index: Tensor, size: Any) -> Tensor:

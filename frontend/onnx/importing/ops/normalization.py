@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import Statistic, onnx_op
 from frontend.onnx.importing.graphs import OnnxNode
-from frontend.tensors.tensor import Tensor
 
 
 @onnx_op("BatchNormalization")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.errors import OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxNode
 from frontend.onnx.importing.ops.convolution import padded, pads_of
 from frontend.onnx.importing.ops.shapes import product
-from frontend.tensors.tensor import Tensor
 
 
 def _results(

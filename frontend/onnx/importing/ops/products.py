@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.unsigned import on_unsigned
-from frontend.tensors.tensor import Tensor
 
 
 @onnx_op("MatMul")

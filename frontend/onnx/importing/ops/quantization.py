@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.element_types import DTYPES, FLOAT4, cast_to, dtype_of, range_of
 from frontend.onnx.importing.graphs import OnnxNode
 from frontend.onnx.importing.ops.convolution import centred, conv
-from frontend.tensors.tensor import Tensor
 from graphc.ir.types import DType
 
 

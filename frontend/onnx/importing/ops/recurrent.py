@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
-from frontend.tensors.tensor import Tensor
 
 _ACTIVATIONS: dict[str, Callable[[Tensor, float, float], Any]] = {
     "relu": lambda x, a, b: F.relu(x),

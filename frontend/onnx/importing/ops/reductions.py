@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import Numbers, onnx_op
 from frontend.onnx.importing.unsigned import on_unsigned
-from frontend.tensors.tensor import Tensor
 
 Reduction = Callable[[Tensor, list[int], bool], Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import Numbers, onnx_op
 from frontend.onnx.importing.errors import OnnxNotHere
 from frontend.onnx.importing.ops.shapes import is_number
-from frontend.tensors.tensor import Tensor
 
 
 @onnx_op("Resize", 11)

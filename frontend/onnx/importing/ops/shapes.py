@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.nn import functional as F
 from frontend.onnx.importing.declarations import Numbers, Value, onnx_op
 from frontend.onnx.importing.errors import OnnxError
 from frontend.onnx.importing.graphs import OnnxNode
 from frontend.onnx.importing.numbers import number_array
-from frontend.tensors.tensor import Tensor
 
 FAR = 2**31 - 1
 """A position at or beyond which a slice means the end."""

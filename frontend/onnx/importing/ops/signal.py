@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import Numbers, onnx_op
 from frontend.onnx.importing.element_types import dtype_of
 from frontend.onnx.importing.errors import OnnxError
-from frontend.tensors.tensor import Tensor
 
 
 @onnx_op("DFT", 20)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import frontend as torch
+from frontend.engine.tensors.tensor import Tensor
 from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.errors import OnnxNotHere
-from frontend.tensors.tensor import Tensor
 
 ML = "ai.onnx.ml"
 

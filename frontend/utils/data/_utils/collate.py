@@ -46,7 +46,7 @@ collate_numpy_array_fn = collate_numpy_scalar_fn = collate_float_fn = collate_in
 def _map() -> dict[Any, Collating]:
     import numpy as np
 
-    from frontend.tensors.tensor import Tensor
+    from frontend.engine.tensors.tensor import Tensor
 
     return {
         Tensor: collate_tensor_fn, np.ndarray: collate_numpy_array_fn,

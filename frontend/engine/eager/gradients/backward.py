@@ -1,0 +1,350 @@
+"""The reverse sweep over the tape.
+
+in : tensors with a `grad_fn`, and gradients for them
+out: gradients of leaves (accumulated into `.grad`) or of chosen tensors
+
+Nodes are numbered as they are made, so going backwards is going down the numbers. Hooks of tensors,
+nodes and leaves run here, in PyTorch's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from frontend.engine.eager.gradients.gradient_programs import at_once
+from frontend.engine.eager.gradients.piecewise import connected
+from frontend.engine.eager.tape import Edge, TapeNode, edge_of
+from frontend.engine.tensors.mode import Sweep
+from frontend.engine.tensors.state import STATE, recording
+from frontend.engine.tensors.tensor import Tensor, make
+from graphc.autodiff.parts import Gradients, OutputPart
+from graphc.autodiff.sweep import Record, added, sweep
+from graphc.errors import ShapeError
+from graphc.ir.graph_queries import reachable
+
+
+def run_backward(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
+    there is no path. Without: gradients are added to the leaves' `.grad`."""
+    mode = STATE.mode
+    within = nullcontext() if mode is None else mode.backward(accumulates=inputs is None)
+    with within as run, recording(create_graph):
+        return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
+
+
+def _swept(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor] | None,
+    run: Sweep | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """`run_backward` in the grad mode of its ops."""
+    cotangents = Gradients(_added)
+    for tensor, gradient in roots:
+        cotangents.give(edge_of(tensor), gradient)
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    nodes, leaves = _reachable(cotangents)
+    needed = None if targets is None else _leading_to(nodes, set(targets))
+    at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
+    if targets is not None:
+        leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
+    if run is not None:
+        run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
+    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
+    sweep(records, cotangents, _around(run), _after)
+    for edge in at_inputs:
+        if isinstance(edge[0], Tensor) and edge in cotangents:
+            at_inputs[edge] = _leaf_gradient(edge, cotangents, leaves)
+    if targets is not None:
+        return [writable(at_inputs[edge]) for edge in targets]
+    taken = {id(gradient._value) for _, gradient in roots}
+    passed: list[tuple[Tensor, Tensor]] = []
+    for edge in cotangents:
+        leaf = edge[0]
+        if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
+            gradient = _leaf_gradient(edge, cotangents, leaves)
+            if STATE.mode is not None and STATE.mode.history(leaf) is not None:
+                passed.append((leaf, gradient))
+                continue
+            accumulate(leaf, gradient, create_graph, taken)
+            for hook in _running(leaf._post_hooks):
+                hook(leaf)
+    if run is not None:
+        run.pass_on(passed, retain_graph)
+    return []
+
+
+def _added(left: Any, right: Any) -> Any:
+    """The sum of two gradients of one tensor."""
+    if left.is_sparse or right.is_sparse:
+        return (left if left.is_sparse else right).added(left, right)
+    return added(left, right)
+
+
+def _ends(nodes: list[TapeNode], cotangents: dict[Any, Any]) -> list[Tensor]:
+    """The tensors where the tape ends."""
+    edges = (*cotangents, *(edge for node in nodes for edge in node.edges if edge is not None))
+    return [edge[0] for edge in edges if isinstance(edge[0], Tensor)]
+
+
+def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
+    """A leaf's gradient after its hooks: those that were not called on the way are called now."""
+    return cotangents[edge] if edge in leaves else _hooked(edge[0]._hooks, cotangents[edge])
+
+
+def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
+    """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
+    number of the last node that gives to each."""
+    roots = [node for node, _ in cotangents if isinstance(node, TapeNode)]
+    behind = reachable(roots, _nodes_before)
+    nodes = sorted(behind, key=lambda node: node.sequence, reverse=True)
+    leaves = {
+        edge: node.sequence
+        for node in nodes
+        for edge in node.edges
+        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
+    }
+    return nodes, leaves
+
+
+def _nodes_before(node: TapeNode) -> list[TapeNode]:
+    """The nodes that one gives gradients to."""
+    return [e[0] for e in node.edges if e is not None and isinstance(e[0], TapeNode)]
+
+
+def behind(node: Any) -> set[Any]:
+    """Every tape node and leaf that a tape node (or leaf) depends on, itself included."""
+    return reachable(
+        [node], lambda x: [edge[0] for edge in getattr(x, "edges", ()) if edge is not None]
+    )
+
+
+def leaves_behind(tensor: Tensor) -> set[int]:
+    """The ids of the leaves that a tensor depends on."""
+    return {id(x) for x in behind(edge_of(tensor)[0]) if isinstance(x, Tensor)}
+
+
+def passes_region(node: TapeNode) -> bool:
+    """Whether a tape node depends on a branch or loop that was traced, or is one."""
+    nodes = (x for x in behind(node) if isinstance(x, TapeNode))
+    return any(getattr(x.op, "kind", "") == "region" for x in nodes)
+
+
+def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tuple[bool, ...]]:
+    """For each node on a path to a target: which of its operands lie on one."""
+    result: dict[TapeNode, tuple[bool, ...]] = {}
+    for node in reversed(nodes):
+        wanted = tuple(
+            [
+                e is not None and (e in targets or (isinstance(e[0], TapeNode) and e[0] in result))
+                for e in node.edges
+            ]
+        )
+        if any(wanted):
+            result[node] = wanted
+    return result
+
+
+def _unpacked(
+    nodes: list[TapeNode],
+    cotangents: dict[Any, Any],
+    at_inputs: dict[Edge, Any],
+    needed: dict[TapeNode, tuple[bool, ...]] | None,
+    retain_graph: bool,
+    leaves: dict[Edge, int],
+) -> Iterator[Record]:
+    """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
+    see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
+    that gives to it has run, of several leaves in the order of its operands."""
+    for node in nodes:
+        for index in range(len(node.saves.result_types)):
+            edge = (node, index)
+            if edge not in cotangents:
+                continue
+            if node.hooks is not None:
+                cotangents[edge] = _hooked(node.hooks.get(index), cotangents[edge])
+            if node.retained is not None and index in node.retained:
+                retaining = node.retained[index]()
+                if retaining is not None and retaining._edge == edge:
+                    accumulate(retaining, cotangents[edge], bool(STATE.grad_enabled))
+            if edge in at_inputs:
+                at_inputs[edge] = cotangents[edge]
+        if needed is not None and node not in needed:
+            continue
+        wanted = needed[node] if needed is not None else (True,) * len(node.edges)
+        if node.prehooks is not None:
+            _run_prehooks(node, cotangents)
+        yield at_once(node.unpack(wanted))
+        if not retain_graph:
+            node.free()
+        if leaves:
+            for end in dict.fromkeys(node.edges):
+                if end is not None and end in cotangents and leaves.get(end) == node.sequence:
+                    cotangents[end] = _hooked(end[0]._hooks, cotangents[end])
+
+
+def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
+    edges = [(node, index) for index in range(len(node.saves.result_types))]
+    for hook in _running(node.prehooks):
+        seen = tuple(cotangents.get(edge) for edge in edges)
+        replaced = hook(seen)
+        pairs = zip(edges, seen if replaced is None else replaced)
+        cotangents.update({edge: of_others(g) for edge, g in pairs if g is not None})
+
+
+def _running(hooks: Any) -> tuple[Any, ...]:
+    """The hooks there are, now that they run; a trace relies on what their code reads by name."""
+    running = tuple(hooks.values()) if hooks else ()
+    if STATE.mode is not None:
+        for hook in running:
+            STATE.mode.follow(hook)
+    return running
+
+
+def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
+    for hook in _running(hooks):
+        replaced = hook(gradient)
+        if replaced is not None:
+            _check_replaced(hook, gradient, replaced)
+            gradient = replaced
+    return of_others(gradient) if hooks else gradient
+
+
+def of_others(gradient: Tensor) -> Tensor:
+    """The same gradient where code of the user's has seen or made it, and may keep it: over a view
+    of the array, which no leaf takes for its own (`_owned`)."""
+    if gradient._requires_grad or gradient.is_sparse:
+        return gradient
+    value = gradient._value
+    if not isinstance(value, np.ndarray):
+        return gradient
+    return make(value.view(), gradient.tensor_type)
+
+
+def _check_replaced(hook: Any, gradient: Tensor, replaced: Any) -> None:
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(replaced, Tensor):
+        raise TypeError(
+            f"expected Tensor, but hook returned '{type(replaced).__name__}' (hook {name!r})"
+        )
+    if replaced.tensor_type != gradient.tensor_type:
+        raise ShapeError(
+            f"hook {name!r} has changed the type of a gradient: {gradient.tensor_type} became "
+            f"{replaced.tensor_type}"
+        )
+
+
+def _around(run: Sweep | None) -> Any:
+    """What the sweep runs each rule in: nodes of a trace stem from the forward's line; with
+    anomaly detection an error names that line."""
+    if run is None:
+        return _Blamed if STATE.detect_anomaly else None
+
+    def place(record: Record) -> AbstractContextManager[None]:
+        if record.location is None:
+            return nullcontext()
+        return run.gradient_of(record.location)
+
+    return place
+
+
+class _Blamed:
+    """Adds the line of the forward op to an error of its gradient rule."""
+
+    def __init__(self, record: Record):
+        self.record = record
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if isinstance(error, Exception):
+            node = self.record.output_keys[0][0]  # type: ignore[index]
+            error.add_note(f"{node.name()}: the forward op ran at {self.record.location}")
+
+
+def _after(record: Record, gradients: list[Any], computed: list[Any]) -> list[Any]:
+    """The gradients of a record's operands after post-hooks, and, with anomaly detection, a check
+    that none has NaN."""
+    node: TapeNode = record.output_keys[0][0]  # type: ignore[index]
+    if STATE.grad_enabled:
+        computed = connected(node, computed)
+    if node.posthooks or STATE.detect_anomaly:
+        computed = [part.whole() if type(part) is OutputPart else part for part in computed]
+    for hook in _running(node.posthooks):
+        replaced = hook(tuple(computed), tuple(gradients))
+        if replaced is not None:
+            computed = list(replaced)
+    if node.posthooks:
+        computed = [None if gradient is None else of_others(gradient) for gradient in computed]
+    if STATE.detect_anomaly and STATE.check_nan:
+        for index, gradient in enumerate(computed):
+            value = None if gradient is None else _elements(gradient)._value
+            if isinstance(value, np.ndarray) and np.isnan(value).any():
+                raise RuntimeError(
+                    f"Function '{node.name()}' returned nan values in its {index}th output; the "
+                    f"forward op ran at {record.location}"
+                )
+    return computed
+
+
+def _elements(gradient: Tensor) -> Any:
+    """What has the elements of a gradient: of a sparse one its values."""
+    return getattr(gradient, "_differentiated", gradient)
+
+
+def accumulate(
+    variable: Tensor, gradient: Tensor, create_graph: bool, taken: set[int] | None = None
+) -> None:
+    """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
+    `taken` holds the ids of arrays that belong to others: those are copied."""
+    present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
+    if present is None:
+        variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
+    elif create_graph or present._requires_grad:
+        variable.grad = _added(present, gradient)
+    elif present.is_sparse or gradient.is_sparse:
+        sparse: Any = present if present.is_sparse else gradient
+        variable.grad = sparse.added_in_place(present, gradient)
+    else:
+        present._assign(present + gradient)
+
+
+def writable(gradient: Tensor | None) -> Tensor | None:
+    """`gradient`, over an array that may be changed in place: rules repeat one element by a stride
+    of 0."""
+    if gradient is None or gradient.is_sparse:
+        return gradient
+    value = gradient._value
+    if not isinstance(value, np.ndarray) or (value.flags.writeable and 0 not in value.strides):
+        return gradient
+    if gradient._requires_grad:
+        return gradient.clone()
+    return make(value.copy(order="C"), gradient.tensor_type)
+
+
+def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor:
+    """`gradient` off the tape, over an array nobody else holds."""
+    if gradient.is_sparse:
+        sparse: Any = gradient
+        return sparse._with(_owned(variable, sparse._values_here, taken))
+    value = gradient._value
+    if isinstance(value, np.ndarray):
+        shared = taken is None or id(value) in taken or variable._hooks
+        if shared or value.base is not None or not value.flags.c_contiguous:
+            value = value.copy(order="C")
+        if taken is not None:
+            taken.add(id(value))
+    return make(value, gradient.tensor_type)
