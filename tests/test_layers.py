@@ -20,10 +20,33 @@ Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
 FOLDERS: dict[Name, str] = {
     ("graphc", "codegen"): "program recipes nests evaluate,llvm loop_ir target",
-    ("frontend",): "compiled functions tracing eager tensors",
+    ("frontend",): (
+        "startup quantization "
+        "onnx,vision,_C,_dynamo,_inductor,_subclasses,ao,backends,cpu,cuda,distributions,fx,jit,"
+        "masked,signal,testing export amp namespace.methods,namespace.lazily "
+        "nn.parallel,nn.utils,nn.modules.synchronized distributed "
+        "utils,library,serialization,optim,func nn sparse overrides autograd profiler namespace "
+        "devices "
+        "engine.compiled functions engine.tracing engine.sizes engine.outside engine.eager "
+        "engine.tensors"
+    ),
+    ("frontend", "engine", "eager"): (
+        "gradients,autocasting,fused,reinterpreting promotion,host_ops dispatch prepared tape "
+        "node_names,uncompiled kernels"
+    ),
 }
 """Folders within a layer, in the order of their imports: those of one place in the list import
-nothing of each other. What else stands in the layer, below none of them, may import all."""
+nothing of each other. A part of a folder may have a place of its own, where PyTorch's names have
+put it there. What else stands in the layer, below none of them, may import all."""
+
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("nn.functional.linear_cross_entropy", "utils"): "its chunks are computed anew in backward",
+    ("utils.data.sampler", "distributed"): "DistributedSampler asks for rank and world",
+    ("nn.modules.module", "_dynamo"): "`Module.compile` makes an OptimizedModule",
+    ("functions.sparse_layouts", "sparse"): "methods of tensors that make sparse ones",
+}
+"""Imports of the frontend against the order, and why: a name of PyTorch's that rests on what stands
+above its folder. Each is made where it is used."""
 
 
 def imports(node: ast.AST, module: Name, lazy: bool = False) -> Iterator[tuple[int, Name, bool]]:
@@ -38,10 +61,20 @@ def imports(node: ast.AST, module: Name, lazy: bool = False) -> Iterator[tuple[i
         base = (module[: -node.level] if node.level else ()) + tuple((node.module or "").split("."))
         yield from ((node.lineno, (*filter(None, base), a.name), lazy) for a in node.names)
     elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(BY_NAME):
-        texts = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
+        texts = [*filter(None, map(text_of, node.args))]
         yield from ((node.lineno, tuple(text.split(".")), lazy) for text in texts)
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("sys.modules"):
+        if text := text_of(node.slice):
+            yield node.lineno, tuple(text.split(".")), lazy
     for child in ast.iter_child_nodes(node):
         yield from imports(child, module, lazy)
+
+
+def text_of(node: ast.expr) -> str:
+    """A text, or as much of a formatted one as is written ahead of its first value."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return str(node.value).rstrip(".") if isinstance(node, ast.Constant) else ""
 
 
 def breach(module: Name, target: Name, lazy: bool) -> str | None:
@@ -67,13 +100,46 @@ def folder_breach(module: Name, target: Name) -> str | None:
         depth = len(layer)
         if module[:depth] != layer or target[:depth] != layer or len(target) <= depth:
             continue
-        rank = {name: i for i, names in enumerate(order.split()) for name in names.split(",")}
-        own, other = module[depth], target[depth]
-        if own not in rank or own == other or own == "__init__":
+        own, other = place(module[depth:], order), place(target[depth:], order)
+        if own is None or module[depth] == "__init__" or own == other:
             continue
-        if other not in rank or rank[other] <= rank[own]:
+        same = module[depth] == target[depth] and module[depth] != "engine"
+        if same or (".".join(module[depth:]), target[depth]) in EXCEPTIONS:
+            continue
+        if other is None and layer == ("frontend",) and is_loose(target[depth]):
+            continue
+        if other is None or ranks(order)[other] <= ranks(order)[own]:
             return f"against the order {order} of {'.'.join(layer)}"
     return None
+
+
+def ranks(order: str) -> dict[str, int]:
+    return {name: i for i, names in enumerate(order.split()) for name in names.split(",")}
+
+
+def place(module: Name, order: str) -> str | None:
+    """Where a module stands in an order: the longest of the names there that it begins with."""
+    known = ranks(order)
+    starts = (".".join(module[:count]) for count in range(len(module), 0, -1))
+    return next((start for start in starts if start in known), None)
+
+
+def is_loose(name: str) -> bool:
+    """Whether it is no folder of the frontend: a file, or a name of the package itself."""
+    spec = find_spec("frontend")
+    assert spec is not None and spec.submodule_search_locations, "the frontend is not installed"
+    return not (Path(spec.submodule_search_locations[0]) / name).is_dir()
+
+
+def test_every_folder_of_the_frontend_has_its_place() -> None:
+    spec = find_spec("frontend")
+    assert spec is not None and spec.submodule_search_locations, "the frontend is not installed"
+    root = Path(spec.submodule_search_locations[0])
+    folders = {path.parent.name for path in root.glob("*/__init__.py")}
+    engine = {f"engine.{path.parent.name}" for path in root.glob("engine/*/__init__.py")}
+    known = ranks(FOLDERS["frontend",])
+    assert folders and engine and (folders - {"engine"}) | engine <= known.keys()
+    assert {name for name in known if name.startswith("engine.")} == engine
 
 
 @pytest.mark.parametrize("package", ["graphc", "frontend"])

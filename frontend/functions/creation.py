@@ -51,8 +51,8 @@ def tensor(
 
 
 def _of(data: Any, dtype: Any, copy: bool) -> Tensor:
-    """A tensor of data; of a number that is open (frontend.engine.tensors.symbolic_numbers) one without dimensions
-    that has the number of the call."""
+    """A tensor of data; of a number that is open (engine.tensors.symbolic_numbers) one without
+    dimensions that has the number of the call."""
     if not is_open(data):
         return from_data(data, dtype, copy=copy)
     kind = _value_dtype(data) if dtype is None else as_dtype(dtype)

@@ -142,8 +142,10 @@ def stacklevel(level: int) -> int:
 
 
 WRAPPING = (
-    f"{__package__}.interception", "frontend.engine.eager.autocasting", "frontend.engine.eager.node_names",
-)  # fmt: skip
+    f"{__package__}.interception",
+    "frontend.engine.eager.autocasting",
+    "frontend.engine.eager.node_names",
+)
 """Modules whose frames stand between a function and its caller."""
 ASKING_FILE = "<frontend.overrides>"
 """The file that code which asks says it is from."""

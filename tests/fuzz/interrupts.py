@@ -3,7 +3,8 @@
 A program runs once to see which lines of graphc and frontend it comes by; a case runs it again and
 raises KeyboardInterrupt at one of them. Then every parameter, buffer, gradient and flag is as ahead
 of the call, or as after it (where native code had run), no lock is held, and the next call works.
-`python -m tests.fuzz --every-line frontend/engine/tracing` does so at every line of the files named so.
+`python -m tests.fuzz --every-line frontend/engine/tracing` does so at every line of the files named
+so.
 """
 
 from __future__ import annotations
@@ -28,11 +29,9 @@ from tests.fuzz.frame import Broken, Fuzzer
 ROOT = Path(torch.__file__).parent.parent
 OURS = (str(ROOT / "frontend"), str(ROOT / "graphc"))
 RESTORING = (
-    "frontend/engine/tracing",
-    "frontend/engine/compiled",
-    "frontend/engine/tensors/state.py",
-    "epoch.py",
-)
+    "frontend/engine/tracing", "frontend/engine/sizes", "frontend/engine/outside",
+    "frontend/engine/compiled", "frontend/engine/tensors/state.py", "epoch.py",
+)  # fmt: skip
 Line = tuple[CodeType, int]
 State = dict[str, Any]
 

@@ -1,9 +1,16 @@
 """Compiled functions: from a trace to native code that is called.
 
-compiler holds the compiled function and picks, for a call, its specialization. program has what one
-trace gave and the compiler made of it, a TracedProgram, which never changes; a Specialization is
-that at certain sizes, and what calls run. inline_cache is the short way to that of the last call.
-differentiable runs forward and backward of one apart, so that it can be differentiated from
-outside; results says what results are beside their values; freezing prepares what depends on
-weights that stay. tracers hand out the graph of a function without compiling it.
+compiler holds the compiled function; options is what it can be told. specializations picks, for a
+call, the one that serves it: by its signature, by free_numbers and sizing where these are open;
+inline_cache is the short way to that of the last call. deciders and call_guards are what has to
+hold then. program has what one trace gave and the compiler made of it, a TracedProgram, which never
+changes; a specialization is that at certain sizes, and what calls run: inputs in their order,
+results with what they are beside values, overlap where arguments share memory, packing and
+packed_copies of weights, freezing of those that stay. traced_function and differentiable run
+forward and backward apart, within a budget of bytes; staged runs native parts with exchanges
+between. fallback and eager_parts are what runs eagerly.
+
+Tools: tracers hand out the graph of a function without compiling it; explanation and trace_history
+are what `explain()` says, inspection and object_runs what graphc.debug looks at, dumping writes
+files, building is what `graphc build` takes.
 """

@@ -1,7 +1,9 @@
 """Eager mode: compute now, record a tape.
 
-dispatch applies an op to tensors (promotion first makes their dtypes one), on NumPy or on native
-kernels (native_ops), and records it on the tape; backward sweeps over that, as gradients
-asks it to. non_differentiable
-holds nodes of the tape that have no gradient, and say so.
+dispatch applies an op to tensors and records it, promotion first makes their dtypes one,
+autocasting casts as `autocast` says; prepared is what is found out once about an op on operands of
+some types. tape is what ran, node_names what PyTorch calls its nodes. host_ops are those that
+Python computes, reinterpreting looks at bytes as another dtype, uncompiled says what ops mean on
+dtypes that graphs do not compute with, fused changes several tensors by one kernel. kernels/
+computes, gradients/ sweeps over the tape.
 """

@@ -1,4 +1,4 @@
-"""The tape: what ran, and for which tensors. `frontend.engine.eager.gradients.backward` sweeps over it.
+"""The tape: what ran, and for which tensors. `gradients.backward` sweeps over it.
 
 A node keeps only the operands and results that its op's rule reads. Values carry a version; one
 changed in place after it was saved is an error, not a wrong gradient. The same code serves traced

@@ -21,7 +21,7 @@ from frontend.engine.tensors.tensor import Tensor
 
 TENSOR = ("tensor",)
 NUMBERS = (int, float, np.float64)
-"""The classes of numbers that may be left open (tracing.sizes)."""
+"""The classes of numbers that may be left open (sizes.open_sizes)."""
 
 
 def flatten(value: Any, leaves: list[Tensor]) -> Any:
