@@ -131,7 +131,13 @@ class Ran:
 
 
 def compared(one: Ran, other: Ran) -> None:
-    if not all(map(_connected, one.seen, other.seen)):
+    # PyTorch's layer_norm has results that its rule saves: they connect the gradient of its bias
+    # with the node, where no derivative comes of it.
+    marks = any("layer_norm" in line for line in one.lines)
+    seen = [
+        True if marks and theirs is True else mine for mine, theirs in zip(one.seen, other.seen)
+    ]
+    if not all(map(_connected, seen, other.seen)):
         raise Broken(f"gradients seen: {one.seen}, expected {other.seen}")
     expected = other.outcome()
     twice = any("grad(" in line for line in one.lines)
@@ -141,6 +147,8 @@ def compared(one: Ran, other: Ran) -> None:
         ):  # fmt: skip
             if what == "gradient" and (theirs is None or (twice and not flags[1])):
                 continue  # what results a rule saves is its own affair, and more zeros do no harm
+            if what == "gradient" and one.error is not None:
+                continue  # what a backward has done before it raises is its own affair
             if not (_alike(mine, theirs) if what == "flags" else _close(mine, theirs)):
                 raise Broken(f"{what} of {name} after line {one.done}: {mine}, expected {theirs}")
 
@@ -189,6 +197,8 @@ def against_torch(case: Case) -> str:
         one.step()
         other.step()
         if one.error is None and other.error is None:
+            if _share_memory(other):
+                return "gradients of PyTorch's share memory"
             continue
         known = one.error is None and any(reason in str(other.error) for reason in STRICTER)
         if known or any(reason in str(one.error) for reason in (SAVED, *REPEATED)):
@@ -203,6 +213,14 @@ def against_torch(case: Case) -> str:
     except RuntimeError as error:
         return "one is stricter" if any(reason in str(error) for reason in STRICTER) else "?"
     return "agrees" if one.error is None else "both refuse a backward"
+
+
+def _share_memory(ran: Ran) -> bool:
+    """Whether gradients of two leaves are one array: what is added to the one then changes the
+    other too, as PyTorch's after a stack of leaves and a sum."""
+    leaves = [x for x in ran.tensors().values() if x.is_leaf and x.grad is not None]
+    places = {id(x): x.grad.data_ptr() for x in leaves}
+    return len(set(places.values())) < len(places)
 
 
 UNTRACED = ("register_hook", "retain_grad", "requires_grad_", *(f"{name}." for name in SHAPES))

@@ -34,7 +34,7 @@ BINARY = ("{x} + {y}", "{x} * {y}", "{x} - {y}", "T.maximum({x}, {y})", "{x} / (
           "T.add({x}, {y}, alpha=0.5)", "T.atan2({x}, 2 + {y}.square())")  # fmt: skip
 F = "T.nn.functional"
 LAST = (f"{F}.layer_norm({{x}}, (3,), c, d)", f"{F}.layer_norm({{x}}, (3,), d, c)",
-        f"{F}.rms_norm({{x}}, (3,), d)", "{x} * c + d", "T.addcmul({x}, c, d)",
+        f"{F}.rms_norm({{x}}, (3,), d, 1e-3)", "{x} * c + d", "T.addcmul({x}, c, d)",
         "T.addcdiv({x}, c, 2 + d.square())", "T.lerp({x}, c, d)")  # fmt: skip
 """Layers of what has 3 elements along the last axis."""
 CHANNELS = (f"{F}.batch_norm({{x}}, None, None, c, d, True)",

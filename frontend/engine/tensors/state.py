@@ -4,16 +4,16 @@ This is all that the frontend keeps hidden, and a test holds the list; everythin
 argument, or stands in an object that the user has.
 
 Of a thread:
-- `tensors.state.STATE`: below
-- `eager.dispatch._QUIET`: NumPy's error state, switched off
+- `engine.tensors.state.STATE`: below
+- `engine.eager.dispatch._QUIET`: NumPy's error state, switched off
 - `overrides.protocol.OVERRIDING`: whether types are asked for `__torch_function__`, and modes
 - `export.capture.EXPORTING`: whether it traces for an export
 - `onnx.exporting.export.WRITING`: whether that is to ONNX
 
 Of the process, since PyTorch has it so:
-- `tensors.generator.default_generator`: the stream of `manual_seed`
-- `tensors.printing._current`: `set_printoptions`
-- `tensors.threads.THREADS`: `set_num_threads`
+- `engine.tensors.generator.default_generator`: the stream of `manual_seed`
+- `engine.tensors.printing._current`: `set_printoptions`
+- `engine.tensors.threads.THREADS`: `set_num_threads`
 - `nn.modules.global_hooks.GLOBAL`: hooks of all Modules
 - `nn.modules.global_hooks.PARAMETER_HOOKS`: of registering parameters,
 - `nn.modules.global_hooks.BUFFER_HOOKS`: buffers
@@ -24,7 +24,7 @@ Of the process, since PyTorch has it so:
 - `distributions.kl.registry._KL_REGISTRY`: `register_kl`
 - `distributions.constraint_registry.biject_to`: its `register`
 - `distributions.constraint_registry.transform_to`: and its
-- `tracing.size_rules._MARKS`: `mark_dynamic`, `mark_static`
+- `engine.sizes.size_rules._MARKS`: `mark_dynamic`, `mark_static`
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
 - `backends.cudnn`: the same
@@ -45,45 +45,46 @@ Of the process, since PyTorch has it so:
 - `distributed.deterministic.SETTING`: `set_deterministic`
 
 Whether compiled functions still hold:
-- `tensors.epoch.EPOCH`: raised by whoever writes what they rely on
-- `tensors.epoch.TRACE_LOCK`: held by the thread that traces
+- `engine.tensors.epoch.EPOCH`: raised by whoever writes what they rely on
+- `engine.tensors.epoch.TRACE_LOCK`: held by the thread that traces
 
 What modules said as they were imported:
 - `functions.declarations.DECLARED`: public functions
 
 Numbers given out:
-- `tensors.hooks.RemovableHandle`: of hooks
-- `eager.tape.next_sequence`: of tape nodes
+- `engine.tensors.hooks.RemovableHandle`: of hooks
+- `engine.eager.tape.next_sequence`: of tape nodes
 - `fx.graph_module._NUMBERS`: of files of written code
 - `distributed.rendezvous._INCARNATIONS`: of meetings at a store
 
 Caches, which change no result:
-- `tensors.state.PREPARED`: of ops (filled by `eager.dispatch`)
-- `eager.dispatch._FILLED`: of constants
+- `engine.tensors.state.PREPARED`: of ops (filled by `engine.eager.dispatch`)
+- `engine.eager.dispatch._FILLED`: of constants
 - `functions.declarations.late_function`: of functions of modules that are imported late
-- `compiled.packed_copies.PACKED`: packed copies of weights, and their limit (`set_packing_limit`)
-- `eager.native_ops._MEMO`: of kernels of single ops at their sizes
-- `eager.gradient_worker._asked`: gradients that a worker is to compile ahead
-- `eager.gradient_programs._STEPS`: how many ops the gradient rules of ops are
-- `eager.gradient_programs._rule`: of these rules as ops
-- `eager.gradient_programs._program`: of what stands for an op in a record
-- `eager.gradient_programs._spread`: of numbers spread to a shape
-- `eager.kernel_families._FAMILIES`: of kernels of single ops for all sizes
-- `eager.kernel_families._OF_ANY_LAYOUT`: the same, by op
-- `eager.pointwise._VARIANTS`: of kernels of pointwise ops
-- `eager.fused._VARIANTS`: of kernels that change tensors in place
-- `eager.fused._RUNS`: and at their sizes
-- `eager.promotion._COMMON`: of what two types have in common
-- `eager.pointwise._POINTWISE`: of composites that are pointwise
-- `tracing.layouts._PRIMES`: of numbers that stand for open sizes
-- `eager.tape._kind`: of classes that nodes show themselves as
+- `engine.compiled.packed_copies.PACKED`: packed copies of weights, and their limit
+  (`set_packing_limit`)
+- `engine.eager.kernels.native_ops._MEMO`: of kernels of single ops at their sizes
+- `engine.eager.kernels.gradient_worker._asked`: gradients that a worker is to compile ahead
+- `engine.eager.gradients.gradient_programs._STEPS`: how many ops the gradient rules of ops are
+- `engine.eager.gradients.gradient_programs._rule`: of these rules as ops
+- `engine.eager.gradients.gradient_programs._program`: of what stands for an op in a record
+- `engine.eager.gradients.gradient_programs._spread`: of numbers spread to a shape
+- `engine.eager.kernels.kernel_families._FAMILIES`: of kernels of single ops for all sizes
+- `engine.eager.kernels.kernel_families._OF_ANY_LAYOUT`: the same, by op
+- `engine.eager.kernels.pointwise._VARIANTS`: of kernels of pointwise ops
+- `engine.eager.fused._VARIANTS`: of kernels that change tensors in place
+- `engine.eager.fused._RUNS`: and at their sizes
+- `engine.eager.promotion._COMMON`: of what two types have in common
+- `engine.eager.kernels.pointwise._POINTWISE`: of composites that are pointwise
+- `engine.tracing.layouts._PRIMES`: of numbers that stand for open sizes
+- `engine.eager.tape._kind`: of classes that nodes show themselves as
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
-- `tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
-- `tracing.assertions._asserted`: of tests of assertions
-- `tracing.guards.bytecode.scan_bytecode`: of code objects
-- `tracing.assertions._asserted`: the same
+- `engine.tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
+- `engine.tracing.assertions._asserted`: of tests of assertions
+- `engine.outside.bytecode.scan_bytecode`: of code objects
+- `engine.tracing.assertions._asserted`: the same
 - `overrides.protocol.takes_over`: of types
 - `vision.operators._LIBRARY`: the operators that torchvision asks for
 - `overrides.interception._template`: of code that asks

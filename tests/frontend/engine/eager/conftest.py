@@ -20,7 +20,7 @@ def fresh_native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (pointwise, "_VARIANTS"), (native_ops, "_MEMO"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, {})
-    monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
+    monkeypatch.setitem(torch.engine.tensors.state.PREPARED, "native", {})
     before = torch.get_eager_backend()
     torch.set_eager_backend("native")
     yield

@@ -62,7 +62,7 @@ def test_each_size_has_the_bits_of_the_kernel_for_that_size(
     families = [run(n, m) for n, m in SIZES]
     for module, known in ((kernel_families, "_FAMILIES"), (native_ops, "_MEMO")):
         monkeypatch.setattr(module, known, {})
-    monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
+    monkeypatch.setitem(torch.engine.tensors.state.PREPARED, "native", {})
     # Nothing open and nothing merged: every call is compiled for its numbers.
     monkeypatch.setattr(
         kernel_families, "openings", lambda op, types, numbers, *rest: iter([tuple(numbers)])

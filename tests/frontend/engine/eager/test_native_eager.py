@@ -283,7 +283,7 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (kernel_families, "_FAMILIES"), (pointwise, "_VARIANTS"), (native_ops, "_MEMO"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, {})
-    monkeypatch.setitem(torch.tensors.state.PREPARED, "native", {})
+    monkeypatch.setitem(torch.engine.tensors.state.PREPARED, "native", {})
     torch.set_eager_backend("native")
     compiled = []
     compile = compiling.program_for
@@ -313,7 +313,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_backend_belongs_to_a_thread() -> None:
-    default = type(torch.tensors.state.STATE).backend
+    default = type(torch.engine.tensors.state.STATE).backend
     other = "numpy" if default == "native" else "native"
     torch.set_eager_backend(other)
     with ThreadPoolExecutor(1) as pool:
@@ -322,7 +322,7 @@ def test_the_backend_belongs_to_a_thread() -> None:
 
 
 def test_it_is_native_unless_said() -> None:
-    assert type(torch.tensors.state.STATE).backend == "native"
+    assert type(torch.engine.tensors.state.STATE).backend == "native"
 
 
 def test_there_are_two_backends() -> None:

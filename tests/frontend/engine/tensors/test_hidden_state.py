@@ -30,7 +30,7 @@ WRITERS = {
     "popitem", "remove", "setdefault", "update",
 }  # fmt: skip
 MAKERS = {"__init__", "__new__", "__setstate__", "__init_subclass__"}
-Name = tuple[str, str]  # ("tensors.state", "STATE")
+Name = tuple[str, str]  # ("engine.tensors.state", "STATE")
 
 
 def listed() -> set[str]:
@@ -171,7 +171,7 @@ def test_the_list_of_hidden_state_is_whole() -> None:
     assert not state_in_modules(changing, names), "there to be filled, and not listed"
     # What is listed is there, and is state.
     idle = {n for n in names - state_in_sources(trees) if not is_state(at(n), changing)}
-    assert idle <= {"tensors.state.PREPARED"}, "listed, and nothing writes it"
+    assert idle <= {"engine.tensors.state.PREPARED"}, "listed, and nothing writes it"
 
 
 @pytest.mark.slow
@@ -184,9 +184,11 @@ def test_state_of_the_thread_is_written_where_it_is_defined() -> None:
         for module, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
-        and any(tops[module].get(name) == ("tensors.state", "STATE") for name in written(node))
+        and any(
+            tops[module].get(name) == ("engine.tensors.state", "STATE") for name in written(node)
+        )
     }
-    assert writers == {"tensors.state", "tensors.dtypes"}
+    assert writers == {"engine.tensors.state", "engine.tensors.dtypes"}
 
 
 def test_what_functions_write_is_seen() -> None:
