@@ -67,7 +67,7 @@ def test_ops_beyond_the_limit_leave_the_latest_known() -> None:
     try:
         for number in range(known._limit):
             known["filler", number] = None
-        latest = torch.ones(3, 5, 7).neg().tensor_type
+        latest = torch.ones(3, 5, 23).neg().tensor_type
         newest = [*known][-1]
         assert latest in newest and ("filler", known._limit - 1) in known
         assert known._limit * 7 // 8 <= len(known) <= known._limit
