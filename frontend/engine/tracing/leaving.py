@@ -40,7 +40,7 @@ class leaving:
             # Another error may come of one that was caught.
             refused = getattr(error, "is_refusal", False)
             if kind is None or (isinstance(error, Exception) and not refused):
-                check_caught(self.session)
+                check_caught(self.session, error)
             note_told_apart(error, self.session)
         except BaseException as other:
             note_told_apart(other, self.session)
@@ -58,7 +58,7 @@ def note_told_apart(error: BaseException | None, session: Session) -> None:
         error.told_apart = tuple(session.answers.told_apart or ())
 
 
-def check_caught(session: Session) -> None:
+def check_caught(session: Session, leaving_with: BaseException | None) -> None:
     """Of the errors that code of the user's caught (no class of error survives `except:`, or a
     `return` in `finally`): raise the first that eager mode would not have raised. The others are
     eager mode's own: what decided them, also a comparison of sizes by how they are written, is a
@@ -71,7 +71,11 @@ def check_caught(session: Session) -> None:
         raise refused
     if not caught:
         return
-    if check := session.root.content_check():
+    if all(error is leaving_with for error in caught):
+        check = None  # it comes out, as eager mode's does
+    else:
+        check = session.root.content_check()
+    if check is not None:
         raise TraceError(
             f"the function catches an error while {check.op} looks at values that are known only "
             "when the graph runs: whether that raises first, and what is caught, is not known",

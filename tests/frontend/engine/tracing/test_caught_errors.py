@@ -222,3 +222,11 @@ def test_an_error_is_caught_behind_an_index_that_is_known_to_be_in_range() -> No
             return x.sum() * 0 + 2
 
     assert float(torch.compile(function, fullgraph=True)(_rows(3), _rows(7))) == 2.0
+
+
+def test_an_error_that_nothing_catches_is_that_of_shapes() -> None:
+    def function(x: Any, y: Any, index: Any) -> Any:
+        return x.index_select(0, index) + y
+
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(2\) must match .*\(7\)"):
+        torch.compile(function, fullgraph=True)(_rows(3), _rows(7), torch.arange(2))
