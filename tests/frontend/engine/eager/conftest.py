@@ -24,6 +24,8 @@ def fresh_native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = torch.get_eager_backend()
     torch.set_eager_backend("native")
     yield
+    monkeypatch.undo()
+    torch.set_eager_backend("numpy")  # the thread takes the table of ops anew
     torch.set_eager_backend(before)
 
 
