@@ -135,10 +135,11 @@ def sinc(input: Tensor, *, out: Any = None) -> Tensor:
 
 @public(method=True, in_place="torch")
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
-    """log(x / (1 - x)), NaN outside of [0, 1]; with `eps` x is first clamped to [eps, 1 - eps]."""
+    """log(x / (1 - x)), NaN outside of [0, 1]; with `eps` what is below it counts as eps,
+    else what is above 1 - eps as that (where eps is above 1/2, everything counts as either)."""
     x = floating(input)
     if eps is not None:
-        x = clamp(x, eps, 1 - eps)
+        x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
     return stored(CONTEXT.apply(special.logit, (x,), {})[0], out)
 
 

@@ -117,7 +117,7 @@ def hold(drawn: Graphs, same_bits: Callable[..., None], native: bool) -> None:
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         loops = run_plan_by_loops(plan, tuple(arrays), named(name))
         for x, y in zip(loops, expected, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=label)
+            np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-5, err_msg=label)
     if native:
         same_bits(graphc.compile(graph)(*arrays), loops, label)
 

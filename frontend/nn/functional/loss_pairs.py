@@ -92,9 +92,10 @@ def huber_loss(
 
 
 def _difference(input: Tensor, target: Tensor) -> Tensor:
-    """input - target in the dtype of both, of bools too."""
-    if target.dtype is DType.bool:
-        target = casted(target, result_type(input, target))
+    """input - target in the dtype of both, of which one may be bool."""
+    if DType.bool in (input.dtype, target.dtype):
+        kind = result_type(input, target)
+        input, target = casted(input, kind), casted(target, kind)
     return input - target
 
 

@@ -23,6 +23,19 @@ def test_retained_gradients_add_up() -> None:
     assert y.grad.tolist() == [2.0, 2.0]
 
 
+def test_what_was_read_of_a_retained_gradient_stays() -> None:
+    """A leaf's gradient is added to in place; one that is retained is a new tensor each time."""
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    y.retain_grad()
+    y.sum().backward(retain_graph=True)
+    before = y.grad
+    y.sum().backward()
+    assert before.tolist() == [1.0, 1.0]
+    assert y.grad.tolist() == [2.0, 2.0]
+    assert not y.grad.requires_grad
+
+
 def test_a_retained_gradient_is_that_of_the_tensor_as_it_is_now() -> None:
     x = leaf(1.0, 2.0, 3.0)
     y = x * 2

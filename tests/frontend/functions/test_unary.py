@@ -128,3 +128,23 @@ def test_erfinv_of_f32_as_in_f64() -> None:
             place = slice(None, None, 1 if operand is x else 100)
             error = np.abs(function(operand).numpy() - want[place]) / unit[place]
             assert error.max() <= 3
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.2, 0.5, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logit_with_bounds_in_any_order(eps: float, dtype: str) -> None:
+    """What is below eps counts as eps, else what is above 1 - eps as that: for eps above 1/2 too,
+    where everything is beyond one of them, and no gradient comes through."""
+    numbers = np.array([-1, 0, 0.1, 0.3, 0.45, 0.55, 0.7, 1, 4, NAN], dtype)
+    low, high = np.array(eps, dtype), 1 - np.array(eps, dtype)
+    kept = np.where(numbers < low, low, np.where(numbers > high, high, numbers))
+    with np.errstate(all="ignore"):
+        expected = np.log(kept / (1 - kept))
+        slope = np.where((numbers < low) | (numbers > high), 0, 1 / (kept * (1 - kept)))
+    x = torch.tensor(numbers, requires_grad=True)
+    for logit in (torch.logit, torch.compile(torch.logit)):
+        x.grad = None
+        y = logit(x, eps)
+        y.sum().backward()
+        np.testing.assert_allclose(y.detach().numpy(), expected, 1e-5, 1e-6)
+        np.testing.assert_allclose(x.grad.numpy(), slope, 1e-5)

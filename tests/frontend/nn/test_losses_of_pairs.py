@@ -120,3 +120,14 @@ def test_shape_warnings_name_the_callers_line() -> None:
         with pytest.warns(UserWarning, match=r"target size \(torch.Size\(\[3\]\)\)") as caught:
             loss(torch.zeros(2, 3), torch.zeros(3))
         assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
+@pytest.mark.parametrize("flags_first", [False, True])
+def test_one_of_both_may_be_flags(loss: Any, flags_first: bool) -> None:
+    flags, numbers = torch.tensor([True, False, True]), torch.tensor([0.5, 3.0, -2.0])
+    pair = (flags, numbers) if flags_first else (numbers, flags)
+    expected = loss(numbers, flags.float(), reduction="none")
+    assert loss(*pair, reduction="none").tolist() == expected.tolist()
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"bool|not implemented"):
+        loss(flags, flags)

@@ -178,7 +178,7 @@ def _unpacked(
             if node.retained is not None and index in node.retained:
                 retaining = node.retained[index]()
                 if retaining is not None and retaining._edge == edge:
-                    accumulate(retaining, cotangents[edge], bool(STATE.grad_enabled))
+                    accumulate(retaining, cotangents[edge], True)  # what was read of .grad stays
             if edge in at_inputs:
                 at_inputs[edge] = cotangents[edge]
         if needed is not None and node not in needed:
