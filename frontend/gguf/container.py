@@ -14,7 +14,8 @@ import math
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from io import BufferedReader
+from typing import Any
 
 import numpy as np
 
@@ -47,10 +48,10 @@ class Entry:
         return math.prod(self.shape) // self.kind.elements * self.kind.bytes
 
 
-class Container:
+class Header:
     """What stands ahead of the tensors' bytes. Raises Refused."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: BufferedReader):
         self._file = file
         self._size = os.fstat(file.fileno()).st_size
         self._place = 0
@@ -178,6 +179,6 @@ class Container:
         """The bytes of a tensor, [blocks, bytes of one]."""
         data = np.empty((entry.nbytes // entry.kind.bytes, entry.kind.bytes), np.uint8)
         self._file.seek(entry.start)
-        if self._file.readinto(memoryview(data.reshape(-1))) != data.size:
+        if self._file.readinto(data.reshape(-1)) != data.size:
             raise Refused(f"it ends within the tensor {entry.name[:80]!r}")
         return data

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.tensors.tensor import Tensor, make
-from frontend.gguf.container import Container
+from frontend.gguf.container import Header
 from frontend.serialization.errors import CheckpointError, Refused
 from graphc.ir.types import TensorType
 
@@ -24,15 +24,15 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     """
     with open(path, "rb") as file:
         try:
-            container = Container(file)
+            header = Header(file)
             state = {
-                name: _tensor(entry.kind.numbers(container.blocks(entry)).reshape(entry.shape))
-                for name, entry in container.entries.items()
+                name: _tensor(entry.kind.numbers(header.blocks(entry)).reshape(entry.shape))
+                for name, entry in header.entries.items()
             }
         except Refused as error:
             name = os.fspath(path)
             raise CheckpointError(f"{name} is no GGUF file that is read: {error}") from error
-    return state, container.metadata
+    return state, header.metadata
 
 
 def _tensor(array: np.ndarray) -> Tensor:

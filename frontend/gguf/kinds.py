@@ -59,7 +59,7 @@ def halves(field: Array) -> Array:
 
 def bits(field: Array, width: int, row: int) -> Array:
     """Integers of `width` bits: each `row` bytes are 8 / width rows of so many, low bits first."""
-    apart = field.reshape(len(field), -1, 1, row) >> np.arange(0, 8, width, np.uint8)[:, None]
+    apart = field.reshape(len(field), -1, 1, row) >> np.arange(0, 8, width, dtype=np.uint8)[:, None]
     return (apart & np.uint8((1 << width) - 1)).astype(np.int32)
 
 
