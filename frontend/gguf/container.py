@@ -179,6 +179,6 @@ class Header:
         """The bytes of a tensor, [blocks, bytes of one]."""
         data = np.empty((entry.nbytes // entry.kind.bytes, entry.kind.bytes), np.uint8)
         self._file.seek(entry.start)
-        if self._file.readinto(data.reshape(-1)) != data.size:
+        if self._file.readinto(data.data) != data.size:
             raise Refused(f"it ends within the tensor {entry.name[:80]!r}")
         return data
