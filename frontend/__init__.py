@@ -101,7 +101,7 @@ _MODULES = (
     "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_subclasses", "_tensor",
     "_tensor_str", "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
     "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx",
-    "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "onnx",
+    "gguf", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "onnx",
     "ops", "overrides", "profiler", "quantization", "quasirandom", "random", "return_types",
     "safetensors", "serialization", "signal", "sparse", "special", "storage", "testing",
     "types", "version", "vision", "xpu",

@@ -21,7 +21,7 @@ Name = tuple[str, ...]  # ("graphc", "ir", "types")
 FOLDERS: dict[Name, str] = {
     ("graphc", "codegen"): "program recipes nests evaluate,llvm loop_ir target",
     ("frontend",): (
-        "startup quantization "
+        "startup quantization,gguf "
         "onnx,vision,_C,_dynamo,_inductor,_subclasses,ao,backends,cpu,cuda,distributions,fx,jit,"
         "masked,signal,testing export amp namespace.methods,namespace.lazily "
         "nn.parallel,nn.utils,nn.modules.synchronized distributed "
