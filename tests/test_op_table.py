@@ -21,6 +21,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -32,7 +33,7 @@ import pytest
 import graphc
 from graphc.autodiff.numeric import numeric_gradients
 from graphc.codegen.target import Target, executable, running
-from graphc.errors import DTypeError
+from graphc.errors import AttributeValueError, DTypeError
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import COMPILED, DType, TensorType
 from graphc.ops.interpreter import evaluate
@@ -296,7 +297,39 @@ def test_values(op: Any, dtype: DType | None, part: slice) -> None:
             assert same(a, b), f"{op.name}, sample {number}: {label}"
 
 
-@pytest.mark.parametrize("op", graphc.ops.table(), ids=lambda op: op.name)
+def broken(value: Any) -> Iterator[Any]:
+    """An attribute of whole numbers with one of them no longer whole."""
+    if type(value) is int:
+        yield from (value + 0.5, np.inf)
+    elif isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from ((*value[:i], other, *value[i + 1 :]) for other in broken(item))
+
+
+FRACTIONS = {("var", "correction")}
+"""Attributes that are whole in all samples and need not be."""
+
+
+OPS = graphc.ops.table()
+
+
+def test_whole_numbers_are_whole() -> None:
+    """No op takes a half or infinite axis, size, stride …: it says which attribute that is."""
+    count = 0
+    for op in OPS:
+        for sample in samples_of(op):
+            attributes = op.canonical(sample.attributes)
+            for name, value in attributes.items():
+                if (op.name, name) in FRACTIONS:
+                    continue
+                for other in broken(value):
+                    count += 1
+                    with pytest.raises(AttributeValueError, match=f"{op.name}: attribute {name} "):
+                        op.canonical({**attributes, name: other})
+    assert count > 1000
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_exemptions_have_reasons(op: Any) -> None:
     assert op.exempt.keys() <= CHECKS
     assert all(len(reason) > 10 for reason in op.exempt.values())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import FailedAssertionError, ShapeError
+from graphc.ir.dims import Extent
 from graphc.ir.handle import lift
 from graphc.ir.types import DType, Shape
 from graphc.ops.elementwise import cast, eq, logical_and, where
@@ -41,9 +42,13 @@ def _or_zero(held: Any, x: Any) -> Any:
     return cast(where(held, wide, _zeros(wide)), dtype=x.dtype)
 
 
+def _checked_index(s: Any, x: Any, *, bound: Extent, message: str) -> Any:
+    return x
+
+
 check_index = Elementwise(
     "check_index",
-    lambda s, x, *, bound, message: x,
+    _checked_index,
     dtypes=INTEGERS,
     checks=lambda types, *, bound, message: (ContentCheck(0, bound, message),),
     vjp=None,

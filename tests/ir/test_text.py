@@ -15,7 +15,7 @@ from graphc.ir.nodes import Node
 from graphc.ir.printer import attribute_text, print_graph
 from graphc.ir.registry import register, unregister
 from graphc.ir.types import TensorType
-from graphc.ops.kinds.op import Op
+from graphc.ops.kinds.op import Op, Parameters
 
 
 def read_back(graph: graphc.Graph) -> graphc.Graph:
@@ -32,7 +32,7 @@ class Marked(Op):
     kind = "test"
 
     def __init__(self) -> None:
-        super().__init__("marked", parameters={"mark": None}, vjp=None, samples=None)
+        super().__init__("marked", parameters=Parameters({"mark": None}), vjp=None, samples=None)
 
     def infer(self, types: Any, attributes: dict[str, Any]) -> Any:
         return types
@@ -46,7 +46,7 @@ class Region(Op):
 
     def __init__(self) -> None:
         parameters = dict.fromkeys(self.region_names)
-        super().__init__("region", parameters=parameters, vjp=None, samples=None)
+        super().__init__("region", parameters=Parameters(parameters), vjp=None, samples=None)
 
     def infer(self, types: Any, attributes: dict[str, Any]) -> Any:
         return types

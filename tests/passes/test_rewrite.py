@@ -14,7 +14,7 @@ from graphc.ir.parser import parse
 from graphc.ir.registry import lookup, unregister
 from graphc.ir.types import DType
 from graphc.ir.verifier import verify
-from graphc.ops.kinds.op import REQUIRED, Op, Types
+from graphc.ops.kinds.op import REQUIRED, Op, Parameters, Types
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose
@@ -139,7 +139,7 @@ class Twice(Op):
 
 @pytest.fixture
 def twice() -> Iterator[Op]:
-    yield Twice("twice", parameters={"body": REQUIRED}, vjp=None, samples=None)
+    yield Twice("twice", parameters=Parameters({"body": REQUIRED}), vjp=None, samples=None)
     unregister("twice")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import DTypeError
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.movement import Case, guards_hold, take_where
-from graphc.ops.kinds.op import Array, Arrays, Op, Types, keyword_parameters
+from graphc.ops.kinds.op import Array, Arrays, Op, Parameters, Types, keyword_parameters
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Contract(Op):
         right_dtypes: tuple[DType, ...] | None = None,
         pairs: bool = False,
         pairing: Callable[[Types, dict[str, Any]], Pairing] | None = None,
-        parameters: dict[str, Any] | None = None,
+        parameters: Parameters | None = None,
         **rest: Any,
     ):
         super().__init__(name, parameters=parameters or keyword_parameters(shape), **rest)

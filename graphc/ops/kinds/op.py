@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import NoneType
@@ -120,7 +121,7 @@ class Op:
         self,
         name: str,
         *,
-        parameters: dict[str, Any],
+        parameters: Parameters,
         vjp: Callable[..., tuple[Any, ...]] | None,
         samples: Samples | None,
         differentiable: bool = True,
@@ -135,6 +136,7 @@ class Op:
         """
         self.name = name
         self.parameters = parameters
+        self.whole = parameters.whole
         self.vjp = vjp
         self.samples = samples
         self.differentiable = differentiable and vjp is not None
@@ -166,7 +168,11 @@ class Op:
             value = attributes.get(name, default)
             if value is REQUIRED:
                 raise AttributeValueError(f"{self.name} needs the attribute {name!r}")
-            result[name] = _plain(self.name, name, value)
+            result[name] = plain = _plain(self.name, name, value)
+            if name in self.whole and not _is_whole(plain):
+                raise AttributeValueError(
+                    f"{self.name}: attribute {name} is {plain!r}", hint="it takes whole numbers"
+                )
         return result
 
     # -- meaning; kinds define these ---------------------------------------------------------
@@ -277,10 +283,39 @@ def _plain(op: str, name: str, value: Any) -> Any:
     raise AttributeValueError(f"{op}: attribute {name} cannot be {value!r}")
 
 
-def keyword_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+def _is_whole(value: Any) -> bool:
+    """Whether there is neither a float nor a text in an attribute; sizes may be open."""
+    if type(value) is tuple:
+        return all([type(item) is int or _is_whole(item) for item in value])
+    return not isinstance(value, float | str)
+
+
+class Parameters(dict[str, Any]):
+    """The attributes of an op with their defaults; `whole`: those that are whole numbers."""
+
+    def __init__(self, defaults: dict[str, Any], whole: Iterable[str] = ()):
+        super().__init__(defaults)
+        self.whole = frozenset(whole)
+
+
+WHOLE = frozenset(("Axes", "Extent", "Shape", "int"))
+"""The types of whole numbers in the annotations of rules, where they stand alone or beside
+NUMBERLESS."""
+NUMBERLESS = frozenset(("tuple", "None"))
+
+
+def keyword_parameters(function: Callable[..., Any]) -> Parameters:
     """The keyword-only parameters of a rule: the attributes of its op, with their defaults."""
-    return {
-        name: REQUIRED if parameter.default is parameter.empty else parameter.default
+    declared = {
+        name: parameter
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
+    types = {name: {*re.findall(r"\w+", str(each.annotation))} for name, each in declared.items()}
+    return Parameters(
+        {
+            name: REQUIRED if each.default is each.empty else each.default
+            for name, each in declared.items()
+        },
+        [name for name, words in types.items() if words & WHOLE and words <= WHOLE | NUMBERLESS],
+    )

@@ -11,7 +11,7 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import always_le
 from graphc.ir.size_guards import equal
 from graphc.ir.types import DType, Shape, TensorType
-from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Types
+from graphc.ops.kinds.op import REQUIRED, Arrays, Op, Parameters, Types
 
 
 class Reduce(Op):
@@ -31,7 +31,7 @@ class Reduce(Op):
         needs_elements: bool = False,
         **rest: Any,
     ):
-        super().__init__(name, parameters={"axes": REQUIRED}, **rest)
+        super().__init__(name, parameters=Parameters({"axes": REQUIRED}, ["axes"]), **rest)
         self.combine = combine
         self.identity = identity
         self.numpy = numpy
@@ -72,7 +72,7 @@ class ArgReduce(Reduce):
         super().__init__(
             name, better, identity=lambda dtype: None, numpy=numpy, needs_elements=True, **rest
         )
-        self.parameters = {**self.parameters, "dtype": DType.i64}
+        self.parameters = Parameters({**self.parameters, "dtype": DType.i64}, self.whole)
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         if len(attributes["axes"]) != 1:

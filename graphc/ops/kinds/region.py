@@ -16,7 +16,7 @@ from graphc.errors import AttributeValueError, DTypeError, GraphError, ShapeErro
 from graphc.ir.dims import Dim
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
-from graphc.ops.kinds.op import EVERY, REQUIRED, Arrays, Op, Types
+from graphc.ops.kinds.op import EVERY, REQUIRED, Arrays, Op, Parameters, Types
 from graphc.system import IMPORTING
 
 GRADIENT_RULES: dict[str, Callable[..., Any]] = {}
@@ -103,7 +103,9 @@ class Cond(Region):
     `predicate` holds, else those of `otherwise`. Only one of them runs."""
 
     def __init__(self, name: str, **rest: Any):
-        super().__init__(name, parameters={"then": REQUIRED, "otherwise": REQUIRED}, **rest)
+        super().__init__(
+            name, parameters=Parameters({"then": REQUIRED, "otherwise": REQUIRED}), **rest
+        )
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         if not types or types[0] != TensorType(DType.bool, ()):
@@ -126,7 +128,7 @@ class WhileLoop(Region):
 
     def __init__(self, name: str, **rest: Any):
         parameters = {"carry": REQUIRED, "condition": REQUIRED, "body": REQUIRED}
-        super().__init__(name, parameters=parameters, **rest)
+        super().__init__(name, parameters=Parameters(parameters, ["carry"]), **rest)
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         count = _count(self.name, "carry", attributes["carry"], 1, len(types))
@@ -157,7 +159,8 @@ class TimeLoop(Region):
             "carry": REQUIRED, "sequences": REQUIRED, "length": REQUIRED, "reverse": False,
             "saved": 0, "body": REQUIRED,
         }  # fmt: skip
-        super().__init__(name, parameters=parameters, **rest)
+        counts = ("carry", "sequences", "length", "saved")
+        super().__init__(name, parameters=Parameters(parameters, counts), **rest)
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         carry = _count(self.name, "carry", attributes["carry"], 0, len(types))

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.numpy_algebra import NUMPY
-from graphc.ops.kinds.op import REQUIRED, Array, Arrays, Op, Types
+from graphc.ops.kinds.op import REQUIRED, Array, Arrays, Op, Parameters, Types
 
 Parts = tuple[Any, ...]
 
@@ -32,7 +32,7 @@ class Scan(Op):
         dtypes: tuple[DType, ...],
         **rest: Any,
     ):
-        super().__init__(name, parameters={"axis": REQUIRED}, **rest)
+        super().__init__(name, parameters=Parameters({"axis": REQUIRED}, ["axis"]), **rest)
         self.combine = combine
         self.numpy = numpy
         self.dtypes = dtypes

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir.types import DType
-from graphc.ops.kinds.op import NUMBERS, REQUIRED, Array, Arrays, Op, Types
+from graphc.ops.kinds.op import NUMBERS, REQUIRED, Array, Arrays, Op, Parameters, Types
 
 
 class Sort(Op):
@@ -19,7 +19,9 @@ class Sort(Op):
     kind = "sort"
 
     def __init__(self, name: str, **rest: Any):
-        super().__init__(name, parameters={"axis": REQUIRED, "descending": False}, **rest)
+        super().__init__(
+            name, parameters=Parameters({"axis": REQUIRED, "descending": False}, ["axis"]), **rest
+        )
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 1)

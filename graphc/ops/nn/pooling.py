@@ -296,9 +296,13 @@ def _adaptive_samples(m: SampleDrawer) -> list[Any]:
             m(m.apart(3, 4), size=(5,)), m(m.apart(2, 4, 3, 5), size=(3, 1, 2))]  # fmt: skip
 
 
+def _adaptive_max_pool(x: Any, *, size: Shape) -> Any:
+    return r.max(_adaptive_taps(x, size)[0], axes=(len(x.shape),))
+
+
 adaptive_max_pool = Composite(
     "adaptive_max_pool",
-    lambda x, *, size: r.max(_adaptive_taps(x, size)[0], axes=(len(x.shape),)),
+    _adaptive_max_pool,
     vjp=_adaptive_max_vjp,
     samples=_adaptive_samples,
 )
