@@ -95,8 +95,14 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 @public(at="", method=True)
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Every element becomes `value`."""
+    """Every element becomes `value`, a number or a 0-d tensor. Raises RuntimeError for another."""
     if isinstance(value, Tensor):
+        if value.dim():
+            raise ShapeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value.dim()} dimensions.",
+                location=user_location(),
+            )
         new = expanded(casted(value, self.dtype), self._sizes)
         new = clone(new) if new is value else new  # a leaf has no history to take over
     else:

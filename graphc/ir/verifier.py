@@ -5,7 +5,7 @@
 | G1 | inputs come first, named uniquely, without operands |
 | G2 | operands are results of earlier nodes |
 | G3 | the op is declared |
-| G4 | attributes are canonical: the op's own names, sorted, defaults filled in |
+| G4 | attributes are canonical: the op's names, sorted, defaults filled in, whole where due |
 | G5 | the types are those the op infers |
 | G6 | outputs are results of nodes |
 | G7 | an alias joins an output and an input of one type; each at most once |

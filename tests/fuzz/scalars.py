@@ -60,7 +60,17 @@ ABSENT = (
     "to a single memory location", "Found dtype", "only support dx as a real number",
 )  # fmt: skip
 """What PyTorch says of a dtype that a function lacks there, and of a source that is written."""
-WRAPPED = ("trapezoid", "trapz", "searchsorted", "bucketize", "isin", "polygamma", "lp_pool")
+WRAPPED = (
+    "trapezoid",
+    "trapz",
+    "searchsorted",
+    "bucketize",
+    "isin",
+    "corrcoef",
+    "cov",
+    "polygamma",
+    "lp_pool",
+)
 """Where PyTorch's sums and numbers wrap in a narrow dtype, and the frontend's do not; and what is
 infinite at integers, where PyTorch's has some great number."""
 OVERFLOWING = ("addbmm", "fill_")

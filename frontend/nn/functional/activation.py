@@ -9,7 +9,7 @@ from typing import Any
 
 from frontend.engine.eager.dispatch import apply_one, filled
 from frontend.engine.eager.promotion import casted, expanded
-from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.limits import finfo, fitting
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise
 from frontend.functions.arguments import not_implemented
@@ -165,18 +165,19 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return apply_one(a.hardswish, _checked(input, "hardswish_cpu"))
 
 
-def _level(lambd: Any, name: str) -> float:
-    if not lambd >= 0:
-        raise fail(AttributeValueError, f"lambda of {name} must be at least 0, but found {lambd}")
-    return float(lambd)
-
-
 @public(at="nn.functional", out=True)
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input moved towards 0 by `lambd`, and 0 where it is nearer. Raises RuntimeError where
-    `lambd` is negative."""
-    _checked(input, "softshrink_check")
-    return apply_one(a.softshrink, input, level=_level(lambd, "softshrink"))
+    `lambd` is negative, or greater than the dtype has numbers."""
+    x = _checked(input, "softshrink_check")
+    greatest = finfo(x.dtype).max
+    if not 0 <= lambd <= greatest:
+        raise fail(
+            AttributeValueError,
+            f"lambda must be in range [0, {greatest:g}] for input dtype {scalar_name(x)}, but "
+            f"found {lambd:g}",
+        )
+    return apply_one(a.softshrink, x, level=float(lambd))
 
 
 @public(at="nn.functional torch", method=True, out=True)

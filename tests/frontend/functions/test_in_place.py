@@ -53,3 +53,14 @@ def test_elements_by_a_function() -> None:
         torch.ones(2, requires_grad=True).apply_(abs)
     with pytest.raises(TraceError, match=r"apply_\(\) needs the value of a tensor"):
         torch.compile(lambda x: x.clone().apply_(abs), fullgraph=True)(torch.ones(2))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 1)])
+def test_what_fills_has_no_dimensions(shape: tuple[int, ...]) -> None:
+    x, value = torch.zeros(3), torch.ones(shape)
+    with pytest.raises(RuntimeError, match="fill_ only supports 0-dimension value tensor but got"):
+        x.fill_(value)
+    with pytest.raises(RuntimeError, match="fill_ only supports 0-dimension value tensor but got"):
+        torch.fill(x, value)
+    assert x.tolist() == [0, 0, 0]
+    assert x.fill_(torch.tensor(2)).tolist() == [2, 2, 2]

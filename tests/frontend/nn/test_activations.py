@@ -140,3 +140,12 @@ def test_gumbel_softmax_draws_the_same_compiled() -> None:
 def test_tanhshrink_takes_no_bools() -> None:
     with pytest.raises(TypeError, match=r"Subtraction, the `-` operator, with a bool tensor"):
         F.tanhshrink(torch.tensor([True]))
+
+
+@pytest.mark.parametrize(("dtype", "greatest"), [("float16", 65504), ("float32", 3.40282e38)])
+def test_softshrink_by_what_the_dtype_has(dtype: str, greatest: float) -> None:
+    x = torch.ones(2, dtype=getattr(torch, dtype))
+    assert F.softshrink(x, greatest).tolist() == [0, 0]
+    for lambd in (-1.0, greatest * 1.01, math.inf, math.nan):
+        with pytest.raises(RuntimeError, match=r"lambda must be in range \[0, .* for input dtype"):
+            F.softshrink(x, lambd)
