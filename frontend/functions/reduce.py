@@ -329,6 +329,8 @@ def vector_norm(
             "have an identity",
             location=user_location(),
         )
+    if count == 1 and p != 0:
+        p = 1.0  # of every order the magnitude, whose powers may be infinite
     parts = casted(x, kind)
     if kind.is_complex:
         parts = f.abs(parts)

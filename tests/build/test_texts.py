@@ -53,7 +53,7 @@ def native(text: str, name: str, kinds: list[Any], result: Any = I64) -> Callabl
 def test_expressions_of_sizes_are_the_same_in_both_forms() -> None:
     n, k = dim("n", -(10**6)), dim("k", 1)
     expressions: list[Any] = [
-        7, n, 3 * n * k - n + 5, (n - 7) // 3, (n * n - 40 * k) // (k + 2),
+        7, n, 3 * n * k - n + 5, (n - 7) // 3, (n * n - 40 * k) // (k + 2), -(-n // 2), -(-k // 2),
         GreatestSize((0, n, k * 4)), WholeUnits(GreatestSize((0, n)), 64),
         SizeSum((n, k, 12)), SizeSum((NamedSize("__before"), n % 5)),
     ]  # fmt: skip

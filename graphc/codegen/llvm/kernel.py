@@ -138,7 +138,7 @@ class _Emitter(MemoryText):
             function.define(size, f"load i64, ptr {address}, align 8")
         sizes = {size.name: function.text(size) for size in kernel.dims}
         for buffer, offset in zip(kernel.scratch, scratch_layout(kernel)[0], strict=True):
-            at = extent_text(function, offset, sizes)
+            at = extent_text(offset, sizes, function.temporary)
             self.lies_at(buffer, function.temporary(f"getelementptr i8, ptr %scratch, i64 {at}"))
         function.alias(kernel.begin, "%begin")
         function.alias(kernel.end, "%end")

@@ -6,10 +6,11 @@ an object that runs without it (standalone).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, Symbol, ordered_terms
+from graphc.codegen.llvm.size_text import Emit, extent_text
+from graphc.ir.dims import Dim
 from graphc.ir.extent_text import as_python
 
 
@@ -43,8 +44,6 @@ class WholeUnits:
 
 
 SizeExpression = int | Dim | NamedSize | GreatestSize | SizeSum | WholeUnits
-Emit = Callable[[str], str]
-"""Takes an instruction of LLVM, gives the name of its value."""
 
 
 def python_text(expression: SizeExpression) -> str:
@@ -82,36 +81,11 @@ def llvm_value(expression: SizeExpression, values: Mapping[str, str], emit: Emit
             return value
         case WholeUnits():
             return rounded_up(llvm_value(expression.part, values, emit), expression.unit, emit)
-        case Dim():
-            return _polynomial(expression, values, emit)
-        case int():
-            return str(expression)
+        case _:
+            return extent_text(expression, values, emit)
 
 
 def rounded_up(value: str, unit: int, emit: Emit) -> str:
     """A value that is not negative, rounded up to whole units."""
     above = emit(f"add i64 {value}, {unit - 1}")
     return emit(f"mul i64 {emit(f'udiv i64 {above}, {unit}')}, {unit}")
-
-
-def floor_quotient(dividend: str, divisor: str, emit: Emit) -> str:
-    """A quotient rounded down, of a divisor above 0."""
-    quotient = emit(f"sdiv i64 {dividend}, {divisor}")
-    rest = emit(f"srem i64 {dividend}, {divisor}")
-    below = emit(f"icmp slt i64 {rest}, 0")
-    return emit(f"add i64 {quotient}, {emit(f'sext i1 {below} to i64')}")
-
-
-def _polynomial(extent: Dim, values: Mapping[str, str], emit: Emit) -> str:
-    total = str(extent.constant)
-    for monomial, coefficient in ordered_terms(extent):
-        term = str(coefficient)
-        for factor in monomial:
-            if isinstance(factor, Symbol):
-                value = values[factor.name]
-            else:
-                dividend = llvm_value(factor.dividend, values, emit)
-                value = floor_quotient(dividend, llvm_value(factor.divisor, values, emit), emit)
-            term = emit(f"mul i64 {term}, {value}")
-        total = emit(f"add i64 {total}, {term}")
-    return total

@@ -87,3 +87,12 @@ def test_of_any_depth(causal: bool) -> None:
     sizes = along(0, 1, 8, 21)
     operands: list[Operand] = [(2, 5, N), (2, 19, N), (2, 19, 6)]
     compare(lambda *x: forward(*x, causal=causal), operands, sizes)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("causal", [False, True])
+def test_of_half_a_length(causal: bool) -> None:
+    """Rounded up: where scratch lies is a quotient of a negative number."""
+    half, sizes = -(-N // 2), along(1, 3, 6, 7, 33)
+    compare(lambda *x: forward(*x, causal=causal), operands_of((2,), half, half), sizes)
+    compare(lambda *x: backward(*x, causal=causal), gradient_operands((2,), half, half), sizes)

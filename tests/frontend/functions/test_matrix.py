@@ -136,6 +136,16 @@ def test_matrix_norms(ord: Any) -> None:
     agree(lambda x: torch.linalg.matrix_norm(x, kind, (0, 2), True), want, batch)
 
 
+@pytest.mark.parametrize("order", [-3, 0.5, 3, 100, 2**31])
+def test_the_norm_of_one_element_is_its_magnitude(order: float) -> None:
+    """Of every order, also where powers of it are infinite or 0."""
+    x = torch.tensor([[-3.75], [0.0], [1e-30]], requires_grad=True)
+    norms = torch.linalg.vector_norm(x, order, dim=1)
+    assert norms.tolist() == x.abs()[:, 0].tolist()
+    assert torch.autograd.grad(norms.sum(), x)[0].tolist() == [[-1.0], [0.0], [1.0]]
+    assert torch.norm(x[0, 0], order).item() == 3.75
+
+
 def test_vector_norms() -> None:
     x = draw(4, 3)
     for order in (0, 1, 2.5, np.inf):

@@ -91,14 +91,20 @@ def _key(op: Op, types: Types, attributes: dict[str, Any]) -> Any:
 class Family:
     """Calls of an op that differ in sizes alone."""
 
-    __slots__ = ("_variants", "layouts", "op", "refused")
+    __slots__ = ("_given_up", "_variants", "layouts", "op")
 
     def __init__(self, op: Op, layouts: Layouts):
         self.op = op
         self.layouts = layouts
-        self.refused: list[str] = []
-        """Why sizes were not left open, one text for each opening that was given up."""
+        self._given_up: dict[bool, list[str]] = {False: [], True: []}
+        """Why sizes were not left open, one text for each opening that was given up, of those that
+        are proposed for a call and for a general one."""
         self._variants: list[Variant] = []
+
+    @property
+    def refused(self) -> list[str]:
+        """Why sizes were not left open."""
+        return [*self._given_up[False], *self._given_up[True]]
 
     def variant(self, numbers: Sequence[int]) -> tuple[Variant, dict[str, int]] | None:
         """The latest variant that these extents fit, and its sizes; None where there is none."""
@@ -117,14 +123,15 @@ class Family:
         known = self.variant(numbers)
         if known is not None:
             return known[0].at(known[1], shown)
-        given_up = len(self.refused)
         alike = sum([variant.differs_in_one(numbers) for variant in self._variants])
         general = alike >= SPECIAL or sums_short_rows(self.op, types, attributes)
+        refused = self._given_up[general]
+        given_up = len(refused)
         proposed = openings(self.op, types, numbers, self.layouts, general)
         tried: Slots | None = None
         for slots in islice(proposed, given_up, None):
             if slots == tried:
-                self.refused.append(self.refused[-1])
+                refused.append(refused[-1])
                 continue
             tried = slots
             if not _fit(slots, numbers):
@@ -136,11 +143,11 @@ class Family:
                 at_sizes = None if refusal else variant.at(dict(variant.example), shown)
             except GraphError as error:
                 if not sized:
-                    del self.refused[given_up:]  # it is no matter of sizes
+                    del refused[given_up:]  # it is no matter of sizes
                     raise
                 refusal = str(error)
             if refusal:
-                self.refused.append(refusal)
+                refused.append(refusal)
                 continue
             assert at_sizes is not None
             self._variants = [*self._variants, variant][-VARIANTS:]

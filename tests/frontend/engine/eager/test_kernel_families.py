@@ -161,6 +161,20 @@ def test_what_does_not_lower_with_open_sizes_is_remembered(
     assert programs == ["cumsum"] * 4  # what failed, then three sizes
 
 
+def test_what_is_given_up_of_a_general_call_is_proposed_to_others() -> None:
+    """A mask for every example holds its number of examples: each has a kernel of its own."""
+
+    def masked(n: int, columns: int) -> None:
+        mask = rows(n, 3, columns) == rows(n, 3, columns)
+        x = rows(n, columns, 4)
+        result = F.scaled_dot_product_attention(rows(n, 3, 4), x, x, attn_mask=mask)
+        assert result.shape == (n, 3, 4)
+
+    for n in range(2, 6 + kernel_families.SPECIAL):
+        masked(n, 5)
+    masked(40, 9)
+
+
 def test_a_new_size_costs_few_calls() -> None:
     def run(n: int) -> None:
         F.softmax(rows(n, 6), 1)
