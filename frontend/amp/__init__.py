@@ -1,4 +1,7 @@
-"""`torch.amp`: computing in shorter floats where that is safe enough."""
+"""`torch.amp`: computing in shorter floats where that is safe enough.
+
+autocast_mode chooses dtypes inside a block, grad_scaler scales losses.
+"""
 
 from frontend.amp.autocast_mode import (
     autocast,

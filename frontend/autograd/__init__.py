@@ -1,4 +1,9 @@
-"""`frontend.autograd`: gradients of tensors."""
+"""`frontend.autograd`: gradients of tensors.
+
+function has rules of one's own, functional derivatives as functions, grad_mode what is recorded,
+graph the nodes of the tape, anomaly_mode finds where NaN began, gradient_check holds gradients
+against differences. forward_ad, profiler and variable are PyTorch's names.
+"""
 
 from __future__ import annotations
 

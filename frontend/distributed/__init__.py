@@ -7,6 +7,9 @@ Names come from the files of this folder when they are first asked for: `errors`
 `point_to_point`, `objects`, `tensors` (several in one message), `reducer` (gradients),
 `deterministic`, `share_state`, `run` (the launcher); `optim`, `algorithms`, `fsdp` and others are
 PyTorch's modules.
+
+traced and traced_shares are gradients exchanged in compiled functions. _functional_collectives,
+constants, device_mesh, distributed_c10d, launch, rpc and utils are PyTorch's modules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """`frontend.distributions`: probability distributions, named as PyTorch's.
 
 Everything traces into a compiled function. Values are checked where they are known: not in a trace.
+
+distribution is what all share, exp_family what exponential families do; constraints says what
+parameters and samples satisfy, constraint_registry which transforms lead there, transforms/ has
+these, kl/ divergences, utils helpers.
+
+Of numbers: normal and uniform, exponential, gamma (chi-squared, beta, Dirichlet too),
+inverse_gamma, kumaraswamy, log_normal, extremes, wide_tails, half_distributions, von_mises
+(location_scale is what some share). Of counts and classes: bernoulli, continuous_bernoulli,
+categorical, one_hot, counts (probabilities is what these share), and relaxed, relaxed_bernoulli,
+relaxed_categorical in place of them. Of vectors and matrices: multivariate_normal,
+lowrank_multivariate_normal (by covariance), logistic_normal, wishart, lkj_cholesky. Of others:
+independent, mixture, transformed_distribution.
 """
 
 from frontend.distributions import constraints, transforms

@@ -1,5 +1,8 @@
 """`frontend.func`: functions of functions. Derivatives of a function as functions, one function for
-a batch from that for an example, a Module as a function of its parameters."""
+a batch from that for an example, a Module as a function of its parameters.
+
+derivatives, batching (`vmap`) and modules (`functional_call`).
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 `symbolic_trace` runs it on `Proxy`s, which stand for its arguments and note what is done with them
 in a `Graph`; a `GraphModule` runs the graph, as Python code written from it. (This is a graph of
 Python calls. What `frontend.compile` compiles is another one: `graphc.ir`.)
+
+_symbolic_trace and proxy trace, node and graph are what comes out, graph_module runs it as
+code_generation writes it, interpreter node by node. subgraph_rewriter replaces patterns,
+immutable_collections are what arguments lie in, traceback says where calls come from.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ compiled function its Python is traced like any other. Fake kernels run on tenso
 
 operators has the class and the table of all operators; registration what defines them and gives
 them kernels; schema makes a schema of annotations.
+
+aten_names has what PyTorch's own functions are made of.
 """
 
 from frontend.library.operators import Operator

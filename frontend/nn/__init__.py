@@ -1,4 +1,9 @@
-"""`frontend.nn`: modules, layers, losses and their functional forms, named as PyTorch's."""
+"""`frontend.nn`: modules, layers, losses and their functional forms, named as PyTorch's.
+
+modules/ are the layers, functional/ the same as functions; parameter and uninitialized are what
+Modules register, init fills them. recurrent is what recurrent layers and cells share,
+recurrent_functions their forms as functions. geometry, checks and common_types are for arguments.
+"""
 
 # ruff: noqa: F401, F403
 

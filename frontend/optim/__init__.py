@@ -1,4 +1,10 @@
-"""`frontend.optim`: optimizers, named as PyTorch's; schedules in `frontend.optim.lr_scheduler`."""
+"""`frontend.optim`: optimizers, named as PyTorch's; schedules in `frontend.optim.lr_scheduler`.
+
+optimizer is what all share, with groups (their options and state), options (what is checked) and
+saving (state dicts). sgd, adam, adam_variants, adagrad, rmsprop, rprop, asgd, adafactor, muon,
+sparse_adam and lbfgs (by line_search) are the rules; adadelta, adamax, adamw, nadam and radam are
+PyTorch's modules of one class. swa_utils averages weights.
+"""
 
 from __future__ import annotations
 

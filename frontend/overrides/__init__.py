@@ -2,6 +2,9 @@
 
 Importing this changes nothing; what makes functions look at the types of their arguments, and when,
 says `interception.py`.
+
+protocol asks `__torch_function__`, modes are blocks of it, names what can be taken over, checks
+assertions.
 """
 
 from __future__ import annotations

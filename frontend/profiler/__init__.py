@@ -7,6 +7,8 @@
 Operations have the names of graphs (`matmul`, `add`). A compiled call is an event with the
 launches of its kernels inside, by the names of its plan; `graphc profile` tells how far each is
 from what the machine can do.
+
+averages are the events and their sums.
 """
 
 from __future__ import annotations

@@ -8,6 +8,11 @@
 | checkpoint | `save` of earlier versions | always |
 
 safetensors files of named tensors are read and written by `frontend.safetensors`.
+
+torch_files reads PyTorch's files by pickle_machine, which asks torch_names, numpy_names and, for
+whole_modules, classes; storages checks geometries, sparse_tensors rebuilds those, zip_archive has
+the members. budget and structure bound what a file may cost and build, errors is what is raised.
+torch_writer and pickle_writer write. safetensors_file is such a file, open.
 """
 
 from __future__ import annotations

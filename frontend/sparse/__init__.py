@@ -3,6 +3,8 @@
 tensor is what they are; creation makes them, places says where their elements stand, rules what
 functions of tensors do to them (products and reductions among these), printing shows them. Nothing
 of it is imported before there is a sparse tensor.
+
+gradients are those of tables, types the former names.
 """
 
 from __future__ import annotations

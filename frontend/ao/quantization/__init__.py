@@ -1,5 +1,8 @@
 """`torch.ao.quantization`: `quantize_dynamic`, and `quantize_` as torchao has it. What observes and
-converts models raises NotImplementedError when used."""
+converts models raises NotImplementedError when used.
+
+integers chooses scales, linear has the layers, quantize_api puts them into models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Invertible maps with the logarithm of their volume, named as PyTorch's."""
+"""Invertible maps with the logarithm of their volume, named as PyTorch's.
+
+transform is what all share; elementwise, simplex, matrices and shapes make one each, joined and
+composed put several together.
+"""
 
 from frontend.distributions.transforms.composed import ComposeTransform, identity_transform
 from frontend.distributions.transforms.elementwise import (

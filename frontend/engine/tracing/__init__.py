@@ -10,4 +10,6 @@ call_numbers what Python computes anew for each call, assertions, hooks_inside, 
 effects what it does besides; exchanges are its messages to other processes. guards/ finds what
 functions read by name. leaving is how a trace ends, undoing what is put back where it gave no
 program.
+
+current_trace is what the parts of a session ask of the trace they belong to.
 """

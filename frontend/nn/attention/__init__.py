@@ -1,4 +1,7 @@
-"""`torch.nn.attention`: which implementation of attention may run. There is one, the formula's."""
+"""`torch.nn.attention`: which implementation of attention may run. There is one, the formula's.
+
+bias has causal masks as tensors; flex_attention is not here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""`frontend.nn.functional`: layers as functions of tensors, a file per family."""
+"""`frontend.nn.functional`: layers as functions of tensors, a file per family.
+
+Layers: linear, conv, pooling, adaptive, fractional, normalization, activation, dropout, sparse
+(tables), padding, patches, vision, attention and multi_head, grouped, short_time; images resized or
+read at positions: interpolation, antialiasing, grid. Losses: loss (of classes), loss_pairs,
+loss_margins, ctc, linear_cross_entropy, with reduction for all; distance. What PyTorch shows at the
+top level or builds its layers of: torch_layers, torch_spatial, native_layers.
+"""
 
 # ruff: noqa: F401, F403 (what is public is said where it stands)
 

@@ -1,4 +1,15 @@
-"""The layers, a file per family. Each says in `__all__` what `frontend.nn` shows."""
+"""The layers, a file per family. Each says in `__all__` what `frontend.nn` shows.
+
+module is `Module`, built on tree (walking), own_state, state_dict and loading (what is saved),
+hooks, backward_hooks and global_hooks, conversion (dtypes and modes); container and
+parameter_container hold others, lazy learns sizes from its first input.
+
+linear, conv, pooling, fractional, padding, fold, flatten, pixelshuffle, channelshuffle, upsampling,
+activation, adaptive_softmax, dropout, sparse, distance; batchnorm, instancenorm, normalization and
+synchronized; rnn and rnn_cells; attention and transformer; loss, loss_pairs, loss_margins,
+loss_sequences and linear_cross_entropy. former has older names, elsewhere those that PyTorch
+defines in another file, utils PyTorch's helper.
+"""
 
 # ruff: noqa: F403
 

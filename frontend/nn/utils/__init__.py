@@ -1,5 +1,11 @@
 """`frontend.nn.utils`: what training loops do with parameters and their gradients, sequences of
-several lengths (`rnn`), and weights that are computed (`parametrize`)."""
+several lengths (`rnn`), and weights that are computed (`parametrize`).
+
+clip_grad keeps gradients small, convert_parameters makes parameters one vector, fusion joins layers
+with their normalisation, init skips an initialisation, prune masks. Weights by direction and
+length: parametrizations, and the former weight_norm and spectral_norm, with norms for all;
+stateless is a former name.
+"""
 
 # ruff: noqa: F403
 

@@ -2,6 +2,8 @@
 
 A scheduler changes the `lr` (and some the momentum) of an optimizer's groups. A compiled step reads
 both anew at each call, so a new value is no new trace. `step()` belongs outside compiled code.
+
+base counts steps; decay, cosine, cyclic and plateau are the schedules, combined puts some together.
 """
 
 from frontend.optim.lr_scheduler.base import LRScheduler, _LRScheduler

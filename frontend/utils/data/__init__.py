@@ -1,4 +1,8 @@
-"""`frontend.utils.data`: datasets, samplers and the loader, named as PyTorch's."""
+"""`frontend.utils.data`: datasets, samplers and the loader, named as PyTorch's.
+
+dataset and sampler say what is read in which order, dataloader and iterators read it: by fetch and
+collate here, or by pool and worker in other processes. distributed is PyTorch's name.
+"""
 
 from frontend.utils.data import distributed
 from frontend.utils.data.collate import default_collate, default_convert

@@ -1,5 +1,8 @@
 """`torch.utils.tensorboard`: event files for TensorBoard, by the package tensorboard, which is
 imported when a name of it is asked for. Raises ModuleNotFoundError then where it is not installed.
+
+writer is the class, summaries what it writes, arrays what it is given; model_graph draws a model,
+embeddings shows points.
 """
 
 from __future__ import annotations

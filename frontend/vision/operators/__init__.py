@@ -5,6 +5,8 @@ suppression has `nms`; regions has `roi_align`, `roi_pool` and their position-se
 deformable has `deform_conv2d`; gradients what torchvision calls by name for those. All but `nms`,
 whose result has as many elements as boxes are kept, are ordinary functions of tensors: they are
 differentiated, traced and compiled like any other.
+
+taps says which pixels a region reads.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 [..., C, H, W], or PIL's where Pillow is installed.
 
 Random transforms draw from the default generator.
+
+geometry, color, conversion and combining are the classes, functional the functions; image_types
+says what an image is, tensor_images and pil_images do the work on each kind.
 """
 
 # ruff: noqa: F403

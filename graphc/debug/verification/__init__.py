@@ -5,4 +5,7 @@ call_stage each compare a level with the one before, and name the first that dif
 computes graphs op by op, each by the kernel the compiler makes for it alone: level *exact* promises
 those bits. bounds says how far NumPy may be from them, comparing tells arrays apart, findings is
 what comes out, command is `graphc verify`.
+
+launch_table tells which launch a plan is at; gradient_stage holds rules against numbers; rules has
+the sentences of the numbered rules of all verifiers.
 """
