@@ -107,7 +107,7 @@ class Installed:
         names = self._finder.names
         for name in [n for n in sys.modules if n in names or n.partition(".")[0] in names]:
             del sys.modules[name]
-        import_module("frontend").__name__ = "frontend"
+        _called("frontend", "frontend.engine.tensors.tensor")
         if self._files is not None:
             self._files.remove()
             self._files = None
@@ -117,6 +117,13 @@ class Installed:
 
     def __exit__(self, *error: Any) -> None:
         self.remove()
+
+
+def _called(name: str, home: str) -> None:
+    """The package says that this is its name, as packages ask of a module that they patch; and
+    Tensor that it stands in `home`, by which libraries for several frameworks know whose it is."""
+    package = import_module("frontend")
+    package.__name__, package.Tensor.__module__ = name, home
 
 
 def _is_installed(name: str) -> bool:
@@ -144,5 +151,5 @@ def install_as(name: str = "torch") -> Installed:
             )
     finder = _Aliases(names)
     sys.meta_path.insert(0, finder)
-    import_module("frontend").__name__ = name  # as packages ask of the module that they patch
+    _called(name, name)
     return Installed(finder, _SafetensorsOfTorch() if name == "torch" else None)

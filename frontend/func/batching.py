@@ -7,6 +7,9 @@ It is a loop: the function runs once per example, eagerly or as it is traced (a 
 1,000 is 1,000 copies of the function in the graph). So every function can be mapped, branches by
 value included, with the results PyTorch has; what it does not give is the speed of one operation
 over the whole batch. Where that matters, write the batch dimension into the function.
+
+A function that asks for gradients of what was computed outside sweeps one tape once for each
+example, and frees it, where it is to be freed, for the last.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 
 from frontend.engine.tensors import tree
 from frontend.engine.tensors.generator import default_generator
-from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.state import keeping_graphs, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.layout import movedim
 from frontend.functions.select import select
@@ -157,7 +160,8 @@ def _drawing(size: int, randomness: str) -> Iterator[int]:
                 for state, first in zip(states, start):
                     state._assign(first)
         before = [(state._value, state._counter[0]) for state in states]
-        yield index
+        with keeping_graphs(index < size - 1):
+            yield index
         now = [(state._value, state._counter[0]) for state in states]
         drawn = any(a is not x or b != y for (a, b), (x, y) in zip(now, before))
         if drawn and randomness == "error":

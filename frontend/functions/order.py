@@ -92,7 +92,7 @@ def topk(
     x = s.as_line(input)
     if not 0 <= k <= x._sizes[axis]:
         raise fail(AttributeValueError, "selected index k out of range")
-    indices = s.narrow(order_of(x, axis, largest), axis, 0, k)
+    indices = s.contiguous(s.narrow(order_of(x, axis, largest), axis, 0, k))
     pair = picked(x, indices, axis), indices
     whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
     return stored(whole, out)
@@ -134,7 +134,7 @@ def kthvalue(
             AttributeValueError,
             f"kthvalue(): selected number k out of range for dimension {axis}",
         )
-    index = s.narrow(order_of(x, axis), axis, k - 1, 1)
+    index = s.contiguous(s.narrow(order_of(x, axis), axis, k - 1, 1))
     return stored(one_of_line(return_types.kthvalue, input, axis, index, keepdim), out)
 
 

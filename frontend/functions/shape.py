@@ -118,7 +118,7 @@ def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Tensors joined along an existing dimension; empty 1-d tensors are skipped."""
     if out is None and not STATE.watched:
-        plain = _joined_plainly(m.concat, np.concatenate, tensors, dim)
+        plain = _joined_plainly(m.concat, m.joined, tensors, dim)
         if plain is not None:
             return plain
     items = _promoted(tensors, "cat")

@@ -2,7 +2,8 @@
 
 modules/ are the layers, functional/ the same as functions; parameter and uninitialized are what
 Modules register, init fills them. recurrent is what recurrent layers and cells share,
-recurrent_functions their forms as functions. geometry, checks and common_types are for arguments.
+recurrent_functions their forms as functions. _reduction has PyTorch's names for reductions of
+losses. geometry, checks and common_types are for arguments.
 """
 
 # ruff: noqa: F401, F403

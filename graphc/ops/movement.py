@@ -384,11 +384,22 @@ def _concat_vjp(g: Any, out: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
     return tuple(gradients)
 
 
+def joined(xs: tuple[Any, ...] | list[Any], axis: int) -> Any:
+    """Arrays joined along an axis, row by row in memory: NumPy alone keeps the order of axes that
+    the arrays have, which here only those with channels last do."""
+    whole = np.concatenate(xs, axis)
+    if whole.flags.c_contiguous or (
+        whole.ndim in (4, 5) and np.moveaxis(whole, 1, -1).flags.c_contiguous
+    ):
+        return whole
+    return np.ascontiguousarray(whole)
+
+
 concat = Movement(
     "concat",
     _concat_shape,
     _concat_cases,
-    lambda *xs, axis: np.concatenate(xs, axis),
+    lambda *xs, axis: joined(xs, axis),
     arity=None,
     vjp=_concat_vjp,
     samples=lambda m: [

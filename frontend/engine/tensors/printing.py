@@ -79,7 +79,8 @@ def tensor_text(tensor: Any) -> str:
     """`tensor([[1., 2.]], grad_fn=<AddBackward0>)`. Raises TraceError for a traced tensor."""
     dtype, options = tensor.dtype, _current[0]
     kind = type(tensor)
-    own = kind.__module__.partition(".")[0] == "frontend"
+    # Tensor stands in another module where the frontend is installed as another package.
+    own = kind.__name__ == "Tensor" or kind.__module__.partition(".")[0] == "frontend"
     prefix = "tensor(" if own else f"{kind.__name__}("
     if tensor.is_meta:
         text = prefix + "..."

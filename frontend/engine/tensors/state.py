@@ -124,7 +124,8 @@ class State(threading.local):
     nodes save, `observer` looks on while eager ops run: a profiler. The
     last of `devices` is where tensors are made (None: the CPU): the first is the default, the
     others those of `with device(…)`. `below` compiles the Modules that are called, while a
-    compiled function runs eagerly."""
+    compiled function runs eagerly. `keeps_graph`: no backward frees what it goes through, since
+    another example of a `vmap` will."""
 
     grad_enabled: bool | None = True
     detect_anomaly: bool = False
@@ -132,6 +133,7 @@ class State(threading.local):
     mode: Mode[Any, Any] | None = None
     default_dtype: DType = DType.f32
     backend: str = "native"
+    keeps_graph: bool = False
     watched: bool = False
     autocast: DType | None = None
     saved_hooks: Any = None
@@ -248,6 +250,17 @@ def swap_observer(observer: Observer | None) -> Observer | None:
     """Have `observer` (None: nothing) look on while eager ops run; the one before."""
     previous, STATE.observer = STATE.observer, observer
     return previous
+
+
+@contextlib.contextmanager
+def keeping_graphs(keeps: bool) -> Iterator[None]:
+    """Where `keeps`, no backward inside frees the tape that it goes through."""
+    previous = STATE.keeps_graph
+    STATE.keeps_graph = previous or keeps
+    try:
+        yield
+    finally:
+        STATE.keeps_graph = previous
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
 from frontend.functions.declarations import public
-from frontend.functions.layout import expand
+from frontend.functions.layout import contiguous, expand
 from frontend.functions.linear_algebra.checks import (
     batches,
     floats,
@@ -311,4 +311,4 @@ def lu_solve(
         factors, b = batches(conj(LU) if adjoint else LU, mm(mT(p), b))
         y = TRIANGULAR(factors, b, upper=False, unitriangular=True)
         x = TRIANGULAR(factors, y, upper=True, unitriangular=False)
-    return stored(x if left else mT(x), out)
+    return stored(contiguous(x if left else mT(x)), out)

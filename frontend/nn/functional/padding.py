@@ -14,6 +14,7 @@ from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.symbolic_numbers import is_open
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
+from frontend.functions.layout import contiguous
 from frontend.nn.checks import fail, scalar_name, sizes
 from frontend.nn.geometry import Pairs
 from graphc.errors import AttributeValueError, ShapeError
@@ -47,10 +48,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"Padding size {2 * count} is not supported for {input.ndim}D input tensor."
         )
     if mode == "circular":
-        return _wrapped(input, pairs)
+        return _own(_wrapped(input, pairs), pairs)
     # PyTorch's list has all of them but this one.
     short = mode == "reflect" and count == 3
-    return (_bordered if short else full_precision(_bordered))(input, pairs, mode)
+    return _own((_bordered if short else full_precision(_bordered))(input, pairs, mode), pairs)
+
+
+def _own(padded: Tensor, pairs: Pairs) -> Tensor:
+    """In memory of its own, row by row, also where something, or all, was only cut off."""
+    joined = any(number > 0 for pair in pairs for number in pair)
+    return contiguous(padded) if joined else _copy(padded)
+
+
+def _copy(x: Tensor) -> Tensor:
+    return contiguous(x.clone())
 
 
 def _pairs(x: Tensor, pad: Any) -> Pairs:
@@ -74,13 +85,13 @@ def _pairs(x: Tensor, pad: Any) -> Pairs:
 
 
 def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
-    """x padded (or cut) by these numbers along its last axes."""
+    """x padded (or cut) by these numbers along its last axes; never x itself or a view of it."""
     x = _cut(x, last)
     pairs = [(0, 0)] * (x.ndim - len(last)) + last
     # An open number is not asked whether it is 0: that is for all of them.
     low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
     if not any(is_open(number) or number for number in (*low, *high)):
-        return x
+        return _copy(x)
     number = lift(fill if x.dtype.is_float else int(fill), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
 

@@ -25,12 +25,16 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return reduction
 
 
-def legacy(size_average: bool | None, reduce: bool | None, stacklevel: int = 4) -> str:
+def legacy(
+    size_average: bool | None, reduce: bool | None, stacklevel: int = 4, warns: bool = True
+) -> str:
     """The name of what the older arguments say, with PyTorch's warning."""
     if reduce is False:
         name = "none"
     else:
         name = "sum" if size_average is False else "mean"
+    if not warns:
+        return name
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
         stacklevel=asked_from(stacklevel),

@@ -6,6 +6,7 @@ import math
 
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
+from frontend.functions.layout import contiguous
 from frontend.nn.checks import fail, sizes
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ops import movement
@@ -27,7 +28,9 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = len(lead)
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     mixed = movement.transpose(apart, permutation=order)
-    return movement.reshape(mixed, shape=(*lead, channels // (r * r), height * r, width * r))
+    return _own(
+        movement.reshape(mixed, shape=(*lead, channels // (r * r), height * r, width * r)), r
+    )
 
 
 @public(at="nn.functional torch")
@@ -45,7 +48,14 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     apart = movement.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
     n = len(lead)
     mixed = movement.transpose(apart, permutation=(*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    return movement.reshape(mixed, shape=(*lead, channels * r * r, height // r, width // r))
+    return _own(
+        movement.reshape(mixed, shape=(*lead, channels * r * r, height // r, width // r)), r
+    )
+
+
+def _own(pixels: Tensor, factor: int) -> Tensor:
+    """Pixels in memory of their own, row by row: a reshape may show that of what it is given."""
+    return contiguous(pixels) if factor > 1 else pixels.clone()
 
 
 def _factor(op: str, x: Tensor, factor: int, name: str) -> int:

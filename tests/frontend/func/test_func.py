@@ -70,3 +70,31 @@ def test_random_numbers_of_a_batch(compiled: bool) -> None:
 def test_a_mapped_function_may_decide_by_value() -> None:
     choose = vmap(lambda a: a * 2 if a.sum() > 0 else -a)
     assert choose(torch.tensor([[1.0], [-1.0]])).tolist() == [[2.0], [1.0]]
+
+
+def test_a_tape_is_swept_for_every_example_and_freed_for_the_last() -> None:
+    weight = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = (weight * weight).sum(1)
+
+    def rows(seeds: Any) -> Any:
+        return torch.autograd.grad(y, weight, seeds)[0]
+
+    (first, second) = vmap(rows)(torch.eye(2))
+    assert first.tolist() == [[2.0, 4.0], [0.0, 0.0]]
+    assert second.tolist() == [[0.0, 0.0], [6.0, 8.0]]
+    with pytest.raises(RuntimeError, match="a second time"):
+        vmap(rows)(torch.eye(2))
+
+
+def test_a_tape_is_freed_where_an_example_fails() -> None:
+    x = torch.ones(2, requires_grad=True)
+
+    def fails(seed: Any) -> Any:
+        raise KeyError("in an example")
+
+    with pytest.raises(KeyError, match="in an example"):
+        vmap(fails)(torch.eye(2))
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.backward()

@@ -171,3 +171,43 @@ def test_types_of_other_errors() -> None:
     ):
         with pytest.raises(kind, match=words):
             call()
+
+
+COLUMNS = np.asfortranarray(X)
+OWN: dict[str, Callable[[Any], Any]] = {
+    "cat": lambda x: torch.cat([x, x], 1),
+    "column_stack": lambda x: torch.column_stack([x[0], x[0]]),
+    "dstack": lambda x: torch.dstack([x, x]),
+    "roll": lambda x: x.roll(1, 0),
+    "fftshift": torch.fft.fftshift,
+    "topk": lambda x: x.topk(2, 1),
+    "kthvalue": lambda x: x.kthvalue(2, 2),
+    "multinomial": lambda x: x[0].abs().multinomial(2),
+    "cut": lambda x: torch.nn.functional.pad(x, (0, -1)),
+    "padded by nothing": lambda x: torch.nn.functional.pad(x, (0, 0)),
+    "wrapped by less": lambda x: torch.nn.functional.pad(x, (0, -1), "circular"),
+    "reflected": lambda x: torch.nn.functional.pad(x, (1, 1), "reflect"),
+    "pixel_shuffle": lambda x: torch.nn.functional.pixel_shuffle(x.repeat(2, 1, 1), 2),
+    "pixel_shuffle by one": lambda x: torch.nn.functional.pixel_shuffle(x, 1),
+    "pixel_unshuffle": lambda x: torch.nn.functional.pixel_unshuffle(x[:, :2], 2),
+    "lu_solve": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x[0, :, :3]), x[1]),
+}
+
+
+@pytest.mark.parametrize("array", [X, COLUMNS], ids=["rows", "columns"])
+@pytest.mark.parametrize("name", OWN)
+def test_results_lie_row_by_row_in_memory_of_their_own(name: str, array: np.ndarray) -> None:
+    """Whatever order the axes of the operand have: `view(-1)` is not refused, and a change of the
+    result is none of the operand."""
+    x = torch.from_numpy(array.copy("K"))
+    with torch.no_grad():
+        results = OWN[name](x)
+    for result in results if isinstance(results, tuple) else (results,):
+        assert result.is_contiguous() and result.view(-1).numel() == result.numel()
+        result.zero_()
+    np.testing.assert_array_equal(x.numpy(), array)
+
+
+def test_images_with_channels_last_are_joined_so() -> None:
+    x = torch.rand(2, 4, 5, 3).permute(0, 3, 1, 2)
+    assert torch.cat([x, x]).stride() == (60, 1, 15, 3)

@@ -37,6 +37,7 @@ def run_backward(
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     mode = STATE.mode
+    retain_graph |= STATE.keeps_graph
     within = nullcontext() if mode is None else mode.backward(accumulates=inputs is None)
     with within as run, recording(create_graph):
         return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
