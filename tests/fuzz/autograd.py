@@ -236,6 +236,9 @@ LARGE = 1e5
 """From here on the last bits of a number are an angle of 1e-11 and more."""
 
 
+RESHAPING = ("unsqueeze", "squeeze", "t", "transpose", "swapaxes")
+
+
 def _greatest(ran: Ran) -> float:
     """The greatest magnitude of a finite number."""
     seen = [np.abs(numbers) for _, numbers, _ in ran.outcome().values()]
@@ -244,12 +247,20 @@ def _greatest(ran: Ran) -> float:
 
 def _stricter(one: Ran, other: Ran) -> bool:
     """Whether the libraries are known to differ in what is connected, or in which hooks run: one
-    of a view does not in PyTorch, once the view or a view of it is changed in place."""
+    of a view does not in PyTorch, once the view or a view of it is changed in place; and what is on
+    the way to a view that was asked for, or to what has another shape since."""
     if any("prelu" in line for line in one.lines) and _unmarked(one, other):
         return True
     if any("layer_norm" in line for line in one.lines) and _marked(one, other):
         return True
-    return any(x._version > version for x, version in other.hooked)
+    if any(x._version > version for x, version in other.hooked):
+        return True
+    asked = {n for line in one.lines for n in re.findall(r"inputs=\[(\w+)\]", line)}
+    return any(
+        (name in other.names and other.names[name]._version and other.names[name]._is_view())
+        or any(f"{name}.{change}_(" in line for line in one.lines for change in RESHAPING)
+        for name in asked
+    )
 
 
 def _asked(ran: Ran) -> Any:

@@ -91,14 +91,20 @@ class KGroup:
         return problem.view.vector(problem.batch, n, problem.k(group * self.size + place))
 
     def is_packed(self, problem: ContractionProblem, columns: Columns) -> bool:
-        """Whether vectors of groups are runs of memory."""
+        """Whether vectors of groups are runs of memory, the last one too: behind a matrix of as
+        many rows as a group has, which is such a run, nothing need be."""
         lane, place = Variable("probe_lane", columns.lanes), Variable("probe_place", self.size)
         group = Variable("probe_group", max(problem.depth // self.size, 1))
         vector = Variable("probe_v", max(columns.vectors, 2))
         case = self.packed_case(problem, columns, of(group), of(vector), of(lane), of(place))
         view = problem.view
         runs = view.stride(case, lane) == self.size and view.stride(case, place) == 1
-        return runs and case is not None and view.is_stored(case)
+        if not runs or case is None or not view.is_stored(case):
+            return False
+        last = of(self.count(problem) - 1), of(columns.vectors - 1)
+        behind = self.packed_case(problem, columns, *last, of(lane), of(place))
+        at = None if behind is None else view.place(behind)
+        return at is not None and at[1].below(view.body.nodes[at[0]].types[0].numel)
 
     def is_noted(self, problem: ContractionProblem, columns: Columns) -> bool:
         """Whether behind the groups of a packed tile something more lies."""
