@@ -4,6 +4,7 @@ and `keepdim`, checks with PyTorch's words."""
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,13 @@ from graphc.ir.types import DType
 def fail(kind: type[GraphError], message: str) -> GraphError:
     """An error of this kind that names the user's line."""
     return kind(message, location=user_location())
+
+
+def index_of(number: Any) -> Any:
+    """A 0-d tensor of integers as the int it is, where functions take an int; all else as it is.
+    Raises TypeError for floats, TraceError for a traced tensor."""
+    is_tensor = isinstance(number, Tensor) and not number.dim()
+    return operator.index(number) if is_tensor else number
 
 
 # -- out= ----------------------------------------------------------------------------------------

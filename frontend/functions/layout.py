@@ -16,7 +16,7 @@ from frontend.engine.tensors.dtypes import Size
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.symbolic_numbers import whole
 from frontend.engine.tensors.tensor import Tensor
-from frontend.functions.arguments import need_tensors
+from frontend.functions.arguments import index_of, need_tensors
 from frontend.functions.declarations import public
 from frontend.functions.reduce import axes_of, dimension
 from graphc.errors import ShapeError
@@ -328,7 +328,8 @@ def hermitian(input: Tensor) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions `source` (one or several) moved to `destination`; the others keep their order."""
     rank = input.dim()
-    lists = [[n] if isinstance(n, int) else list(n) for n in (source, destination)]
+    ends = index_of(source), index_of(destination)
+    lists = [[n] if isinstance(n, int) else list(n) for n in ends]
     if len(lists[0]) != len(lists[1]):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({lists[0]} dims) should contain "

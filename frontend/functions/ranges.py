@@ -19,7 +19,7 @@ from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.symbolic_numbers import SymInt, is_open
 from frontend.engine.tensors.tensor import Tensor, from_data, make
 from frontend.functions import pointwise as f
-from frontend.functions.arguments import not_implemented, stored
+from frontend.functions.arguments import index_of, not_implemented, stored
 from frontend.functions.creation_options import check_options, finished, kind_of
 from frontend.functions.declarations import public
 from graphc.errors import AttributeValueError
@@ -241,6 +241,7 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """[n, m] (m: n) with ones on the diagonal."""
     check_options(device, layout, pin_memory)
+    n, m = index_of(n), index_of(m)
     for name, size in (("n", n), ("m", n if m is None else m)):
         if not isinstance(size, builtins.int | np.integer):
             raise TypeError(f"eye(): argument '{name}' must be int, not {type(size).__name__}")

@@ -9,6 +9,7 @@ from typing import Any
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted, result_type
 from frontend.engine.tensors.tensor import Tensor, from_data
+from frontend.functions.arguments import index_of
 from frontend.functions.declarations import public
 from frontend.functions.layout import atleast_2d, expand, listed, ravel, reshaped, sliced
 from frontend.functions.reduce import axes_of, dimension
@@ -72,6 +73,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along `dims`, those that leave at one end entering at the other; without
     `dims` along the flattened tensor."""
+    shifts, dims = index_of(shifts), index_of(dims)
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
     if not steps:
         raise RuntimeError("`shifts` required")

@@ -15,6 +15,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise as f
 from frontend.functions import return_types
 from frontend.functions.arguments import (
+    index_of,
     need_tensors,
     not_implemented,
     stored,
@@ -34,6 +35,7 @@ def dimension(dim: int, rank: int) -> int:
     """`dim` counted from the front; a 0-d tensor counts as 1-d. Raises IndexError."""
     if type(dim) is int and 0 <= dim < rank:
         return dim
+    dim = index_of(dim)
     bound = rank or 1
     if not -bound <= dim < bound:
         raise IndexError(
@@ -50,6 +52,7 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
         return (dimension(dim, rank),)
     if dim is None or (isinstance(dim, list | tuple) and not dim):
         return tuple(range(rank))
+    dim = index_of(dim)
     dims = (dim,) if isinstance(dim, int) else dim
     if not isinstance(dims, list | tuple):
         raise TypeError(f"argument 'dim' must be int or tuple of ints, not {type(dim).__name__}")

@@ -18,7 +18,7 @@ from frontend.engine.tensors.symbolic_numbers import slice_ends
 from frontend.engine.tensors.tensor import Tensor, from_data, make
 from frontend.engine.tensors.views import IndexedView, View, written_back
 from frontend.functions import shape as s
-from frontend.functions.arguments import fail, need_tensors, stored
+from frontend.functions.arguments import fail, index_of, need_tensors, stored
 from frontend.functions.declarations import public
 from frontend.functions.index import getitem
 from frontend.functions.reduce import dimension
@@ -236,7 +236,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     for place, (name, number) in enumerate((("size", size), ("step", step)), 2):
         if isinstance(number, bool):
             raise TypeError(f"unfold(): argument '{name}' (position {place}) must be int, not bool")
-    axis = counted(dimension, self.dim())
+    axis, size, step = counted(dimension, self.dim()), index_of(size), index_of(step)
     shape = self._sizes or (1,)
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")

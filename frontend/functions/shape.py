@@ -19,7 +19,7 @@ from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.symbolic_numbers import slice_ends, whole
 from frontend.engine.tensors.tensor import Tensor, make
-from frontend.functions.arguments import numpy_names, refuse_overlap, stored
+from frontend.functions.arguments import index_of, numpy_names, refuse_overlap, stored
 from frontend.functions.declarations import public
 from frontend.functions.layout import (
     atleast_1d,
@@ -227,9 +227,9 @@ def split(
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dimension(dim, tensor.dim())
     total = tensor._sizes[axis]
-    if not isinstance(split_size_or_sections, int):
-        return split_with_sizes(tensor, split_size_or_sections, dim)
-    size = split_size_or_sections
+    size = index_of(split_size_or_sections)
+    if not isinstance(size, int):
+        return split_with_sizes(tensor, size, dim)
     if size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and total:
@@ -276,6 +276,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of nearly equal size."""
     if not input.dim():
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    chunks = index_of(chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     axis = dimension(dim, input.dim())

@@ -38,17 +38,6 @@ def require_float(x: Any, kernel: str) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
 
 
-def dimension(dim: int, rank: int) -> int:
-    """`dim` counted from the front; a 0-d tensor counts as 1-d. Raises IndexError."""
-    bound = max(rank, 1)
-    if not -bound <= dim < bound:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], "
-            f"but got {dim})"
-        )
-    return dim % bound
-
-
 def type_name(value: Any) -> str:
     """The type of a value as PyTorch's messages write it: `torch.FloatTensor`, `int`."""
     return value.type() if isinstance(value, Tensor) else type(value).__name__

@@ -16,7 +16,8 @@ from frontend.functions.arguments import not_implemented
 from frontend.functions.declarations import public
 from frontend.functions.in_place_variants import in_place
 from frontend.functions.network_draws import drawn_inside
-from frontend.nn.checks import dimension, fail, require_float, scalar_name
+from frontend.functions.reduce import dimension
+from frontend.nn.checks import fail, require_float, scalar_name
 from frontend.overrides.protocol import stacklevel as asked_from
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType

@@ -9,6 +9,7 @@ from typing import Any
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.tensor import Tensor
+from frontend.functions.arguments import index_of
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
 from frontend.nn.functional.reduction import reduction_of
@@ -47,6 +48,7 @@ def cross_entropy(
             AttributeValueError,
             f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}",
         )
+    ignore_index = index_of(ignore_index)
     if target.shape == input.shape and input.ndim:
         return _soft_cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     require_float(input, "log_softmax_lastdim_kernel_impl")

@@ -11,6 +11,7 @@ from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.state import STATE, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import order, pointwise, reduce, scatter, shape
+from frontend.functions.arguments import index_of
 from frontend.functions.declarations import public
 from frontend.functions.norms import norm
 from frontend.nn.checks import fail, scalar_name, sizes
@@ -46,6 +47,7 @@ def embedding(
     if weight.ndim != 2:
         raise fail(ShapeError, f"'weight' must be 2-D, got size {sizes(weight)}")
     row = NO_ROW
+    padding_idx = index_of(padding_idx)
     if padding_idx is not None:
         if not -weight.shape[0] <= padding_idx < weight.shape[0]:
             raise AssertionError("Padding_idx must be within num_embeddings")
@@ -281,6 +283,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if tensor.dtype is not DType.i64:
         raise fail(DTypeError, "one_hot is only applicable to index tensor of type LongTensor.")
+    num_classes = index_of(num_classes)
     if num_classes == -1:
         if not tensor.numel():
             raise fail(ShapeError, "Can not infer total number of classes from empty tensor.")

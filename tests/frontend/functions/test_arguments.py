@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import frontend as torch
+from frontend.nn import functional as F
 
 
 def test_out_takes_the_result() -> None:
@@ -72,3 +75,38 @@ def test_top_level_functions_in_place() -> None:
     assert torch.fill(x, 4).tolist() == [4, 4] and x.tolist() == [3, 3]
     y = torch.detach(x.requires_grad_())
     assert not y.requires_grad and y.data_ptr() == x.data_ptr()
+
+
+INTS: dict[str, Callable[..., Any]] = {
+    "cat": lambda x, two, zero: torch.cat([x, x], zero),
+    "chunk": lambda x, two, zero: x.chunk(two, zero)[0],
+    "cross_entropy": lambda x, two, zero: F.cross_entropy(
+        x, torch.tensor([0, 2, 1, 2]), ignore_index=two
+    ),
+    "cumsum": lambda x, two, zero: x.cumsum(zero),
+    "embedding": lambda x, two, zero: F.embedding(torch.tensor([1, 2]), x, padding_idx=two),
+    "eye": lambda x, two, zero: torch.eye(two),
+    "gather": lambda x, two, zero: x.gather(zero, torch.zeros(1, 4, dtype=torch.int64)),
+    "movedim": lambda x, two, zero: x[None].movedim(zero, two),
+    "narrow": lambda x, two, zero: x.narrow(zero, zero, two),
+    "one_hot": lambda x, two, zero: F.one_hot(torch.tensor([1, 0]), two),
+    "roll": lambda x, two, zero: x.roll(two, zero),
+    "softmax": lambda x, two, zero: F.softmax(x, zero),
+    "sort": lambda x, two, zero: x.sort(zero)[0],
+    "split": lambda x, two, zero: x.split(two)[1],
+    "stack": lambda x, two, zero: torch.stack([x, x], zero),
+    "sum": lambda x, two, zero: x.sum(zero),
+    "topk": lambda x, two, zero: x.topk(two, zero)[0],
+    "unbind": lambda x, two, zero: x.unbind(zero)[0],
+    "unfold": lambda x, two, zero: x.unfold(zero, two, two),
+}
+
+
+@pytest.mark.parametrize("name", INTS)
+def test_tensors_of_one_integer_are_taken_for_ints(name: str) -> None:
+    x = torch.arange(16.0).reshape(4, 4)
+    expected = INTS[name](x, 2, 0)
+    assert INTS[name](x, torch.tensor(2), torch.tensor(0)).tolist() == expected.tolist()
+    if name in ("sum", "topk", "one_hot", "split"):
+        with pytest.raises(TypeError, match="only integer tensors of a single element"):
+            INTS[name](x, torch.tensor(2.0), torch.tensor(0.0))
