@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import linecache
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,9 @@ import numpy as np
 import frontend as torch
 from frontend.engine.tensors.epoch import TRACE_LOCK
 from frontend.engine.tensors.state import STATE, put_back, state_now
+from graphc.codegen.llvm.native import LOCK as NATIVE
 from graphc.ir.undecided import answers_now
+from graphc.system import IMPORTING
 from tests.fuzz.frame import Broken, Fuzzer
 
 ROOT = Path(torch.__file__).parent.parent
@@ -210,12 +213,15 @@ def lines(program: str, again: bool) -> dict[Line, int]:
     return _LINES[program, again]
 
 
+OF_A_LOCK = re.compile(r"with (IMPORTING|[\w.]*(lock|LOCK)\w*(\.\w+)?):")
+
+
 def _is_of_a_lock(line: Line) -> bool:
     """Python reports `with lock:` again ahead of releasing it, where no signal is handled; nor is
     one at a `try:` inside of a `with`, which is no instruction that the `with` covers."""
     text = linecache.getline(line[0].co_filename, line[1]).strip()
     inside = text == "try:" and "BEFORE_WITH" in {op.opname for op in dis.get_instructions(line[0])}
-    return inside or text.startswith("with TRACE_LOCK")
+    return inside or OF_A_LOCK.match(text) is not None
 
 
 class _traced:
@@ -329,7 +335,7 @@ def _compared(world: World, states: list[State], where: str) -> bool:
         raise Broken(f"{where}: the trace is still under way")
     if answers_now() is not None:
         raise Broken(f"{where}: an example still decides about sizes")
-    for lock in (TRACE_LOCK.tracing, TRACE_LOCK.specializing):
+    for lock in (TRACE_LOCK.tracing, TRACE_LOCK.specializing, IMPORTING, NATIVE):
         if not _is_free(lock):
             raise Broken(f"{where}: a lock is held")
     state = world.state()
