@@ -97,7 +97,8 @@ class _Library:
         self.tracker = tracker
 
     def __del__(self, left: deque[Any] = _LEFT) -> None:
-        left.append((self._engine, self.tracker))
+        if hasattr(self, "tracker"):  # else an interrupt came while it was made
+            left.append((self._engine, self.tracker))
 
 
 _engines: list[_Engine] = []
