@@ -117,6 +117,8 @@ def case_of(call: str, random: np.random.Generator) -> Case:
     if random.random() < 0.3 or "out=" in call:
         shapes = shapes[:1] * 3
     numbers = tuple((_number(random), _number(random), int(random.integers(5))) for _ in range(2))
+    if "polynomial" in call:  # as many steps as the degree
+        numbers = tuple((int(s) % 100, t, w) for s, t, w in numbers)
     return Case(call, tuple(dtypes), tuple(shapes), numbers, int(random.integers(1 << 30)))
 
 
