@@ -8,7 +8,8 @@ A strategy is one file with a plan: `unblocked` first, then `blocked`, `split_k`
 `paired_windows` (of bf16), `sized`. What they compose:
 
 - to find plans: `costs`, `tiles` (the register tile), `tilings`, `vector_read`, `cache_blocks`,
-  `windows` and `lines` (which taps a convolution has);
+  `windows` and `lines` (which taps a convolution has), how copies lie (`halo_plan`,
+  `broadcast_packing`);
 - to make nests: `axes` (rows, columns, k, and the loops over the batch), and leaves and stages:
   `register_tile`, its operands (`broadcast_operand`, `vector_operand`) and their copies (`panel`,
   `halo`, `k_groups`, `pairs_view`, with `least_magnitude`), `sums` in scratch, `tap_list`, and what

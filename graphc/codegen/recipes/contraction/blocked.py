@@ -42,13 +42,13 @@ from graphc.codegen.recipes.contraction.axes import (
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
     BroadcastPacker,
-    BroadcastPacking,
     KRun,
     PackedAhead,
     broadcast_of,
     k_block_runs,
     packed_ahead,
 )
+from graphc.codegen.recipes.contraction.broadcast_packing import BroadcastPacking
 from graphc.codegen.recipes.contraction.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.recipes.contraction.costs import note
 from graphc.codegen.recipes.contraction.emitter import Emitter

@@ -34,7 +34,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import BatchNest, each, sum_axis
 from graphc.codegen.recipes.contraction.costs import TRANSPOSED, group_size, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.halo import HaloPlan, plan_halo
+from graphc.codegen.recipes.contraction.halo_plan import HaloPlan, plan_halo
 from graphc.codegen.recipes.contraction.k_blocks import KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.sums import Sums

@@ -33,10 +33,10 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.recipes.contraction.axes import column_split
 from graphc.codegen.recipes.contraction.broadcast_operand import (
     BroadcastOperand,
-    BroadcastPacking,
     KRun,
     broadcast_of,
 )
+from graphc.codegen.recipes.contraction.broadcast_packing import BroadcastPacking
 from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.k_blocks import Accumulate, KLoops
 from graphc.codegen.recipes.contraction.problem import ContractionProblem

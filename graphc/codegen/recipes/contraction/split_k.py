@@ -41,7 +41,7 @@ from graphc.codegen.recipes.contraction.axes import (
 from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastInPlace
 from graphc.codegen.recipes.contraction.costs import group_size, note
 from graphc.codegen.recipes.contraction.emitter import Emitter
-from graphc.codegen.recipes.contraction.halo import HaloPlan
+from graphc.codegen.recipes.contraction.halo_plan import HaloPlan
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.register_tile import RegisterTile
 from graphc.codegen.recipes.contraction.sums import Sums

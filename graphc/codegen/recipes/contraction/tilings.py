@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from graphc.codegen.recipes.contraction.broadcast_operand import BroadcastPacking
+from graphc.codegen.recipes.contraction.broadcast_packing import BroadcastPacking
 from graphc.codegen.recipes.contraction.costs import COPIED, GATHERED, TRANSPOSED, scatter_cost
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile, choose_tile, vector_registers

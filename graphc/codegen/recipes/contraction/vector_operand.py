@@ -21,10 +21,10 @@ from graphc.codegen.recipes.contraction.emitter import Emitter
 from graphc.codegen.recipes.contraction.halo import (
     FilledHalo,
     HaloBuffer,
-    HaloPlan,
     group_end,
     group_members,
 )
+from graphc.codegen.recipes.contraction.halo_plan import HaloPlan
 from graphc.codegen.recipes.contraction.panel import FilledPanel, Panel
 from graphc.codegen.recipes.contraction.problem import ContractionProblem
 from graphc.codegen.recipes.contraction.tiles import Columns, Tile

@@ -17,7 +17,7 @@ from graphc.codegen.recipes.contraction.costs import (
     TRANSPOSED,
     any_place,
 )
-from graphc.codegen.recipes.contraction.halo import HaloAxis, HaloPlan, plan_halo
+from graphc.codegen.recipes.contraction.halo_plan import HaloAxis, HaloPlan, plan_halo
 from graphc.codegen.recipes.contraction.k_blocks import K_BLOCK
 from graphc.codegen.recipes.contraction.problem import ContractionProblem, k_variables
 from graphc.codegen.recipes.contraction.tiles import Columns
