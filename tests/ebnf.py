@@ -14,6 +14,9 @@ SKIPPED = re.compile(r"(?:\s|//[^\n]*)*")
 LEXICAL = {
     "integer": re.compile(r"\d+"), "name": re.compile(r"[A-Za-z_][\w.]*"),
     "number": re.compile(r"[+-]?(?:inf|nan|\d+(?:\.\d*)?(?:e[+-]?\d+)?)"),
+    "float": re.compile(r"[+-]?(?:inf|\d+(?:\.\d*(?:e[+-]?\d+)?|e[+-]?\d+))"),
+    "string": re.compile(r'"(?:[^"\\]|\\.)*"'),
+    "buffer-name": re.compile(r"b\d+\b"),
     "value": re.compile(r"%[\w.]+"), "index": re.compile(r"\w+"),
     "vector": re.compile(r"(?:bool|bf16|[fiu]\d+)(?:x\d+)?\b"),
 }  # fmt: skip

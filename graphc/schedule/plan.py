@@ -296,10 +296,10 @@ def _step_lines(plan: Plan, names: dict[KernelSpec, str], shown: bool) -> list[s
             bound = "nonzero" if step.bound is None else f"in [0, {step.bound})"
             lines.append(f"  check b{step.least}..b{step.greatest} {bound}{comment}")
             continue
-        read = ", ".join(f"b{i}" for i in step.reads)
+        sizes = (f"s{i} = {size}" for i, size in enumerate(step.sizes))
+        operands = ", ".join([*(f"b{i}" for i in step.reads), *sizes])
         written = ", ".join(f"b{i}" for i in step.writes)
-        sizes = "".join(f", s{i} = {size}" for i, size in enumerate(step.sizes))
-        lines.append(f"  {written} = {names[step.kernel]}({read}{sizes}){comment}")
+        lines.append(f"  {written} = {names[step.kernel]}({operands}){comment}")
     return [*lines, "  return " + ", ".join(f"b{i}" for i in plan.outputs)]
 
 
