@@ -20,23 +20,22 @@ from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.llvm.native import DRIVER_LEVEL, compile_text, joined
 from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.driver import Driver
-from graphc.codegen.program.link import scheduled_by_size
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant
+from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.recipe import plan_kernel
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, asked
 from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.recipes.size_class import size_class, within
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target
 from graphc.errors import GraphError
-from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
-from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
-from graphc.schedule.threads import one_thread, spread, work_of
+from graphc.schedule.threads import one_thread
 
 THREADS = 4
 NOWHERE = LoadedFunction(0)
@@ -71,8 +70,7 @@ class Compiler:
             return {"refused": digest(f"{type(error).__name__}: {error}")}
 
     def _program(self, graph: Graph, level: str, example: Mapping[str, int]) -> Digests:
-        preferred = preferred_layouts(self.target)
-        _, plan = plan_graph(graph, level, preferred=preferred, example=example)
+        plan = Stages(graph, CompileOptions(level, self.target), None, example).plan
         digests, native = {"plan": digest(print_plan(plan, locations=False))}, {}
         for spec, name in kernels(plan).items():
             if not spec.has_loops:
@@ -136,12 +134,8 @@ class Compiler:
 
 
 def _on_threads(plan: Plan, native: Mapping[KernelSpec, NativeKernel]) -> Driver:
-    if plan.example:
-        by_size, _ = scheduled_by_size(plan, native, THREADS)
-        return Driver(plan, native, by_size.schedule)
-    extents = {spec: fixed(kernel.extent) for spec, kernel in native.items()}
-    several, schedule = spread(plan, work_of(extents), THREADS)
-    return Driver(several, native, schedule)
+    threaded = on_threads(plan, {spec: kernel.extent for spec, kernel in native.items()}, THREADS)
+    return Driver(threaded.plan, native, threaded.schedule)
 
 
 def _named(kernel: NativeKernel, name: str) -> NativeKernel:

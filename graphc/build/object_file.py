@@ -20,15 +20,15 @@ from graphc.build.error_texts import ErrorTexts
 from graphc.build.state_layout import StateLayout
 from graphc.codegen.llvm.fma import COMPUTED, COMPUTED_NAME
 from graphc.codegen.llvm.native import emit_linked
+from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.standalone import standalone
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target
 from graphc.errors import GraphError
 from graphc.ir.dims import dim
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
-from graphc.schedule.build import plan_graph
 
 PROGRAMS = 8
 """Programs that one object has at most."""
@@ -91,8 +91,7 @@ def _program(source: ObjectSource, opening: Opening, target: Target, threads: in
     traced = source.at(opening)
     graph = traced.graph
     example = {symbol.name: opening.example[symbol.name] for symbol in symbols_of(graph)}
-    preferred = preferred_layouts(target)
-    _, plan = plan_graph(graph, source.level, preferred=preferred, example=example)
+    plan = Stages(graph, CompileOptions(source.level, target), None, example).plan
     own = [
         SizeGuard(dim(s.name), "==", opening.example[s.name])
         if s.name in opening.fixed

@@ -7,4 +7,6 @@ stands behind it here:
 - llvm: loops → LLVM IR → object code → memory, and the cache of object code on disk
 - loop_ir: the loops themselves: nodes, builder, printer, verifier, interpreter
 - target: processors that code is made for
+
+stages goes all the way from a graph to loops, once for all who ask, as options say.
 """

@@ -8,11 +8,11 @@ from typing import Any
 
 from graphc.codegen.llvm.jit import kernel_facts, kernel_symbol
 from graphc.codegen.llvm.object_cache import Kept, ObjectCache, user_cache
-from graphc.codegen.program.link import plan_kernels
+from graphc.codegen.options import CompileOptions
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
-from graphc.schedule.build import plan_graph
 
 PURPOSES = ("program", "recompute", "frozen")
 """What is kept of a whole graph; the name of the graph follows."""
@@ -89,8 +89,7 @@ def why(graph: Graph, level: str, target_name: str) -> Iterator[str]:
     """For each kernel of a compiled graph: whether it is kept, and if not, what is closest."""
     cache, target = _cache(), named(target_name)
     entries = cache.entries()
-    _, plan = plan_graph(graph, level)
-    for kernel in plan_kernels(plan, target):
+    for kernel in Stages(graph, CompileOptions(level, target)).loops.values():
         symbol, facts = kernel_symbol(kernel, target), kernel_facts(kernel, target)
         if cache.get(symbol) is not None:
             yield f"hit   {kernel.name}  {symbol}"

@@ -15,25 +15,21 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
-from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.options import CompileOptions
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import STRATEGIES
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
 from graphc.debug.cut_decisions import cut_decisions
 from graphc.debug.flat_graph import flat_graph
 from graphc.debug.ledger import Decision
-from graphc.ir.dims import fixed
 from graphc.ir.graph_queries import descendants
 from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph, Node, Value
 from graphc.ir.printer import attribute_text
 from graphc.ir.registry import lookup
-from graphc.ir.verifier import verify
 from graphc.ops.kinds.op import check_text
-from graphc.passes.pipelines import optimize
 from graphc.passes.recorder import PassRecord, Recorder
 from graphc.passes.split_exchanges import split_exchanges
 from graphc.runtime.pool import chosen_threads
@@ -51,46 +47,39 @@ from graphc.schedule.plan import (
     kernels,
     locations,
 )
-from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.prepare import certain_checks
-from graphc.schedule.threads import WorkSplit, one_thread, spread, work_of
+from graphc.schedule.threads import WorkSplit
 
 
 def decisions(
     graph: Graph, level: str = "exact", *, target: str | Target | None = None,
     threads: int | None = None, fusion: bool = True, plan_memory: bool = True,
     layouts: bool = True, recorder: Recorder | None = None, lowered: bool = True,
+    example: Mapping[str, int] | None = None,
 ) -> list[Decision]:  # fmt: skip
     """What the compiler decides about `graph` and why; the arguments are those of `graphc.compile`.
     `recorder` gets the passes and the plan of the same run. With `lowered` false kernels do not
     become loops: strategies and threads are left out. Raises what compiling raises."""
     recorder = recorder or Recorder()
     chosen = target if isinstance(target, Target) else named(target or target_name())
-    preferred = preferred_layouts(chosen) if layouts else None
-    optimised = optimize(verify(graph), level, recorder, preferred)
-    enabled = fusion and level != "none"
-    scheduler = Scheduler(optimised, fusion=enabled, plan_memory=plan_memory, recorder=recorder)
-    plan = verify_plan(scheduler.plan())
-    loops: dict[KernelSpec, Kernel] = {}
-    if lowered:  # the plan that runs: over threads its order, and so kernels' names, may be another
-        specs = kernels(plan)
-        loops = {each: lower(each, chosen, name) for each, name in specs.items() if each.has_loops}
-        work = work_of({each: fixed(loops[each].extent) if each in loops else 1 for each in specs})
-        most, why = chosen_threads(threads)
-        plan, schedule = spread(plan, work, most) if most > 1 else (plan, one_thread(plan, why))
+    most, reason = chosen_threads(threads)
+    options = CompileOptions(level, chosen, most, reason, fusion, plan_memory, layouts)
+    stages = Stages(graph, options, recorder, example or {})
+    # The plan that runs: over threads its order, and so kernels' names, may be another.
+    plan = stages.threaded.plan if lowered else stages.plan
     recorder.plan, names = plan, kernels(plan)
     split = split_exchanges(graph)
     decided = [] if split is None else cut_decisions(split)
     decided += [replace(each, stage=recorder.passes[0].name) for each in _rematerialised(graph)]
     decided += [decision for each in recorder.passes for decision in _relaxed(each)]
     decided += [decision for each in recorder.passes for decision in _rewritten(each)]
-    decided += _scheduled(scheduler, plan, names, "")
+    decided += _scheduled(stages.scheduler, plan, names, "")
     if not lowered:
         return decided
     for spec, uses in _uses(plan).items():
-        note = loops[spec].note if spec in loops else ON_HOST
+        note = stages.loops[spec].note if spec.has_loops else ON_HOST
         decided.append(_strategy(names[spec], note, uses, chosen))
-    decided += _threads(plan, schedule.steps, names, "")
+    decided += _threads(plan, stages.threaded.schedule.steps, names, "")
     return decided
 
 

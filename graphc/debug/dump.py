@@ -29,21 +29,20 @@ from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.loop_ir.verifier import verify as verify_loops
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.verifier import verify_nest
+from graphc.codegen.options import CompileOptions
 from graphc.codegen.recipes.lower import lower, nest_of
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target, named
 from graphc.debug.dot import graph_dot, plan_dot
 from graphc.debug.graph_diff import graph_diff
 from graphc.errors import GraphError
-from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
-from graphc.passes.pipelines import optimize, verify_after
+from graphc.passes.pipelines import verify_after
 from graphc.passes.recorder import PassRecord, Recorder
-from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
-from graphc.schedule.threads import spread, table, work_of
+from graphc.schedule.threads import table
 
 STAGES = ("graph", "optimized", "passes", "joint", "plan", "nests", "loops", "llvm", "asm")
 KERNEL_STAGES = ("nests", "loops", "llvm", "asm")
@@ -81,38 +80,23 @@ def dump(graph: Graph, stage: str, options: DumpOptions | None = None) -> Iterat
     if stage == "graph":
         yield _graph_text(verify(graph), options)
         return
-    target = named(options.target)
-    preferred = preferred_layouts(target)
-    if stage == "joint":
-        graph = joint(graph)
-    if stage == "passes":
-        recorder = _Verifying()
-        optimize(verify(graph), options.level, recorder, preferred)
-        for record in recorder.passes:
-            yield _pass_text(record)
-        return
-    if stage in ("optimized", "joint"):
-        optimised = optimize(verify(graph), options.level, _Verifying(), preferred)
-        yield _graph_text(optimised, options)
-        return
-    _, plan = plan_graph(graph, options.level, _Verifying(), preferred=preferred)
-    if stage == "plan":
-        if options.dot:
-            yield plan_dot(plan)
-            return
-        if options.threads == 1:
-            yield print_plan(plan, locations=options.locations)
-            return
-        extents = {
-            spec: fixed(lower(spec, target).extent) if spec.has_loops else 1
-            for spec in kernels(plan)
-        }
-        plan, chosen = spread(plan, work_of(extents), options.threads)
-        yield print_plan(plan, locations=options.locations)
-        yield table(plan, chosen)
-        return
-    for spec, name in _chosen(plan, options.kernel):
-        yield _kernel_text(spec, name, stage, target)
+    target, recorder = named(options.target), _Verifying()
+    graph = joint(graph) if stage == "joint" else graph
+    stages = Stages(graph, CompileOptions(options.level, target, options.threads), recorder)
+    if stage in ("optimized", "joint", "passes"):
+        text = _graph_text(stages.optimised, options)
+        yield from map(_pass_text, recorder.passes) if stage == "passes" else (text,)
+    elif stage == "plan" and options.dot:
+        yield plan_dot(stages.plan)
+    elif stage == "plan" and options.threads > 1:
+        threaded = stages.threaded
+        yield print_plan(threaded.plan, locations=options.locations)
+        yield table(threaded.plan, threaded.schedule)
+    elif stage == "plan":
+        yield print_plan(stages.plan, locations=options.locations)
+    else:
+        for spec, name in _chosen(stages.plan, options.kernel):
+            yield _kernel_text(spec, name, stage, target)
 
 
 def _graph_text(graph: Graph, options: DumpOptions) -> str:

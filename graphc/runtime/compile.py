@@ -10,10 +10,11 @@ import contextlib
 import gc
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.options import CompileOptions
 from graphc.codegen.target import Target, running
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
@@ -27,20 +28,6 @@ from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
     from graphc.passes.recorder import Recorder
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What a compile depends on besides the graph; see `compile`."""
-
-    level: str
-    target: Target
-    threads: int
-    threads_reason: str
-    fusion: bool
-    plan_memory: bool
-    layouts: bool
-    max_bytes: int | None
 
 
 def compile(
@@ -98,7 +85,7 @@ def program_for(
     `example`: numbers for the sizes known only at run time; none where all are numbers. Raises as
     `compile` does."""
     most, why = chosen_threads(threads)
-    options = CompileOptions(level, running(None), most, why, True, True, True, None)
+    options = CompileOptions(level, running(None), most, why)
     return _program(graph, options, None, example)
 
 
@@ -124,14 +111,10 @@ def _program(
     with _uncollected(), worker_started_early(len(graph.nodes)):
         with IMPORTING:
             from graphc.codegen.program.link import link
-            from graphc.codegen.recipes.preferred_layouts import preferred_layouts
-            from graphc.schedule.build import plan_graph
+            from graphc.codegen.stages import Stages
 
-        preferred = preferred_layouts(options.target) if options.layouts else None
-        optimised, plan = plan_graph(
-            graph, options.level, recorder, preferred=preferred, fusion=options.fusion,
-            plan_memory=options.plan_memory, example=example,
-        )  # fmt: skip
+        stages = Stages(graph, options, recorder, example)
+        plan, optimised = stages.plan, stages.optimised
         planned = time.perf_counter()
         native, plan = link(
             plan, options.target, options.threads, options.threads_reason,

@@ -57,14 +57,36 @@ def plan_graph(
     (`optimize`). There is no fusion at level `none`; `fusion` and
     `plan_memory` are those of `make_plan`. Sizes known only at run time are decided on as for the
     `example`; the plan's guards say where that is right."""
-    fused = fusion and level != "none"
+    graph, _, plan = scheduled(
+        graph, level, recorder, preferred=preferred, fusion=fusion, plan_memory=plan_memory,
+        example=example,
+    )  # fmt: skip
+    return graph, plan
+
+
+def optimised(
+    graph: Graph, level: str, recorder: Recorder | None = None, *,
+    preferred: Preferred | None = None, example: Mapping[str, int] | None = None,
+) -> Graph:  # fmt: skip
+    """The graph that `plan_graph` schedules."""
+    with answered_by(example_for(graph, example or {})):
+        return optimize(verify(graph), level, recorder, preferred)
+
+
+def scheduled(
+    graph: Graph, level: str, recorder: Recorder | None, *, preferred: Preferred | None,
+    fusion: bool, plan_memory: bool, example: Mapping[str, int] | None,
+) -> tuple[Graph, Scheduler, Plan]:  # fmt: skip
+    """What `plan_graph` gives, and between both what made the plan."""
     with answered_by(example_for(graph, example or {})) as answers:
-        optimised = optimize(verify(graph), level, recorder, preferred)
-        plan = make_plan(optimised, fusion=fused, plan_memory=plan_memory, recorder=recorder)
+        graph = optimize(verify(graph), level, recorder, preferred)
+        enabled = fusion and level != "none"
+        scheduler = Scheduler(graph, fusion=enabled, plan_memory=plan_memory, recorder=recorder)
+        plan = scheduler.plan()
     plan = verify_plan(replace(plan, guards=answers.guards))
     if recorder is not None:
         recorder.plan = plan
-    return optimised, plan
+    return graph, scheduler, plan
 
 
 def example_for(graph: Graph, known: Mapping[str, int]) -> dict[str, int]:

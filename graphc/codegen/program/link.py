@@ -22,17 +22,13 @@ from graphc.codegen.program.native_kernel import (
     with_variants,
 )
 from graphc.codegen.program.native_program import NativeProgram
+from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.single_launch import single_driver, single_launch, table_of
-from graphc.codegen.program.size_table import SizeProgram, function_of_sizes
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.size_class import within
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.latest import Latest
-from graphc.schedule.instances import plan_at
-from graphc.schedule.open_schedule import OpenSchedule, open_schedule
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
-from graphc.schedule.threads import one_thread, spread, work_of
 from graphc.system import IMPORTING
 
 _native: MutableMapping[tuple[KernelSpec, Target], NativeKernel] = Latest(1024)
@@ -109,17 +105,9 @@ def link(
     loaded = _kernels((step.kernel for step in launches), target, timings)
     kernels = {step.kernel: loaded[step.kernel] for step in launches}
     started = time.perf_counter()
-    by_size, work = None, None
-    if threads == 1:
-        chosen = one_thread(plan, reason or "one thread is asked for")
-    elif plan.example:
-        by_size, work = scheduled_by_size(plan, kernels, threads)
-        chosen = by_size.schedule
-        if by_size.most == 1:
-            by_size, work, chosen = None, None, one_thread(plan, "no step can be split")
-    else:
-        numbers = {spec: fixed(kernel.extent) for spec, kernel in kernels.items()}
-        plan, chosen = spread(plan, work_of(numbers), threads, grows=grows)
+    extents = {spec: kernel.extent for spec, kernel in kernels.items()}
+    threaded = on_threads(plan, extents, threads, reason, grows=grows)
+    plan, chosen = threaded.plan, threaded.schedule
     callees = {kernel.symbol: kernel.function for kernel in with_variants(kernels.values())}
     hosts = tuple(spec for spec in kernels if not spec.has_loops)
     loops = (kernel for spec, kernel in kernels.items() if spec.has_loops)
@@ -147,22 +135,9 @@ def link(
     program = NativeProgram(
         driver, plan.arena_bytes, scratch_stride(plan, kernels), timings, chosen,
         target.key, tuple(dict.fromkeys(symbols)), tuple(drivers), written.sizes.program(),
-        hosts=hosts, by_size=by_size, work=work,
+        hosts=hosts, by_size=threaded.by_size, work=threaded.work,
     )  # fmt: skip
     return program, plan
-
-
-def scheduled_by_size(
-    plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int
-) -> tuple[OpenSchedule, SizeProgram]:
-    """How a plan of sizes known only at run time runs on several threads, and what makes the
-    numbers of a call that decide. It keeps its order: what overlaps in memory is the same at all
-    sizes."""
-    # Of one run or one row, parts of a stack would not show that they overlap.
-    instance = plan_at(plan, {name: max(size, 2) for name, size in plan.example})
-    extents = {spec: kernel.extent for spec, kernel in kernels.items()}
-    chosen, numbers = open_schedule(plan, instance, extents, threads)
-    return chosen, function_of_sizes(tuple(name for name, _ in plan.example), numbers)
 
 
 def plan_kernels(plan: Plan, target: Target) -> list[Kernel]:

@@ -10,16 +10,15 @@ from graphc.codegen.llvm.jit import kernel_texts
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.driver import Driver
-from graphc.codegen.program.link import scheduled_by_size
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant, scratch_stride
+from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.size_table import SizeTable
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.size_class import size_class, within
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
-from graphc.ir.dims import fixed
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
-from graphc.schedule.threads import Schedule, one_thread, spread, work_of
+from graphc.schedule.threads import Schedule, one_thread
 
 _NOWHERE = LoadedFunction(0)
 
@@ -63,17 +62,13 @@ def _scheduled(
     plan: Plan, kernels: Mapping[KernelSpec, NativeKernel], threads: int
 ) -> tuple[Plan, Schedule, tuple[int, ...]]:
     """The plan as it runs, what its driver is written for, and its decisions."""
-    alone = one_thread(plan, "one thread is asked for, or more do not pay")
-    if threads == 1:
-        return plan, alone, ()
-    if not plan.example:
-        numbers = {spec: fixed(kernel.extent) for spec, kernel in kernels.items()}
-        return *spread(plan, work_of(numbers), threads), ()
-    by_size, work = scheduled_by_size(plan, kernels, threads)
-    schedule, decisions = by_size.at(work.table(dict(plan.example)))
+    threaded = on_threads(plan, {spec: each.extent for spec, each in kernels.items()}, threads)
+    if threaded.by_size is None or threaded.work is None:
+        return threaded.plan, threaded.schedule, ()
+    schedule, decisions = threaded.by_size.at(threaded.work.table(dict(plan.example)))
     if schedule.threads == 1:
-        return plan, alone, ()
-    return plan, by_size.schedule, tuple(decisions)
+        return plan, one_thread(plan, "more threads do not pay"), ()
+    return plan, threaded.schedule, tuple(decisions)
 
 
 def _of_python(step: Launch) -> LoweringError:

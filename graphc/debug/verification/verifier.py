@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.options import CompileOptions
+from graphc.codegen.stages import Stages
 from graphc.codegen.target import running
 from graphc.debug.traced import TracedCall
 from graphc.debug.verification.call_stage import call_stages
@@ -33,7 +34,6 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import Facts, optimize
 from graphc.passes.recorder import PassRecord, Recorder
-from graphc.schedule.build import plan_graph
 from graphc.schedule.instances import plan_at
 
 
@@ -86,14 +86,14 @@ def _compiled_stages(
     call: TracedCall, kernels: OpKernels, expected: Sequence[Array]
 ) -> Iterator[StageResult]:
     target = running(call.options.target)
-    facts = Facts(preferred_layouts(target))
-    check = PassCheck(call.options.level, facts, call.arrays, kernels)
     recorder = Recorder()
     broken = None
     opened = call.opened
     graph, example = (call.graph, {}) if opened is None else (opened.graph, opened.example)
+    stages = Stages(graph, CompileOptions(call.options.level, target), recorder, example)
+    check = PassCheck(call.options.level, Facts(stages.preferred), call.arrays, kernels)
     try:
-        plan_graph(graph, call.options.level, recorder, preferred=facts.preferred, example=example)
+        planned = stages.plan
     except VerifyError as error:
         broken = error
     count = len(expected)
@@ -106,10 +106,10 @@ def _compiled_stages(
         yield _broken_rule(broken, "plan")
         return
     if opened is None:
-        plan, table = recorder.plan, LaunchTable(recorder.plan)
+        plan, table = planned, LaunchTable(planned)
     else:
-        plan = plan_at(recorder.plan, opened.sizes)
-        table = LaunchTable(plan, recorder.plan, opened.sizes)
+        plan = plan_at(planned, opened.sizes)
+        table = LaunchTable(plan, planned, opened.sizes)
     yield plan_stage(plan, call.arrays, expected, kernels)
     yield from launch_stage(table, call.arrays, kernels, target)
     yield from call_stages(call, expected)
