@@ -20,6 +20,7 @@ from frontend.engine.tensors.state import (
     enable_grad,
     no_grad,
     swap_autocast,
+    swap_below,
     swap_saved_hooks,
 )
 from frontend.engine.tensors.tensor import Tensor
@@ -35,6 +36,17 @@ __all__ = [
 def noop_context_fn() -> tuple[Any, Any]:
     """Contexts of forward and of the second run that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _not_compiled_below() -> Iterator[None]:
+    """Where a function around it runs eagerly, Modules inside do too: one that is compiled from its
+    second call on would save other values in the second run."""
+    outer = swap_below(None)
+    try:
+        yield
+    finally:
+        swap_below(outer)
 
 
 class _Replay:
@@ -150,7 +162,7 @@ class _Frame:
             again.append(tensor)
             return tensor
 
-        with self.replay(), saved_tensors_hooks(keep, lambda tensor: tensor):
+        with self.replay(), saved_tensors_hooks(keep, lambda tensor: tensor), _not_compiled_below():
             self.rerun()
         types = [tensor.tensor_type for tensor in again]
         if types != self.types:
@@ -188,7 +200,7 @@ def checkpoint(
             return function(*args, **kwargs)
 
     frame = _Frame(rerun, _Replay(preserve))
-    with saved_tensors_hooks(frame.pack, frame.unpack), first:
+    with saved_tensors_hooks(frame.pack, frame.unpack), first, _not_compiled_below():
         return function(*args, **kwargs)
 
 

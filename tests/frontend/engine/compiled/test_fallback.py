@@ -718,3 +718,40 @@ def test_iterators_are_as_before(quiet: None) -> None:
     numbers = itertools.count(1)
     compiled = torch.compile(lambda x: x * next(numbers))
     assert [compiled(X)[0, 0].item() for _ in range(3)] == [-1.0, -2.0, -3.0]
+
+
+class Picking(nn.Module):
+    """How many rows go through a layer depends on values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all, self.few = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 4))
+
+    def forward(self, x: Any) -> Any:
+        rows = torch.nonzero(x[:, 0] > 0)[:, 0]
+        return self.all(x).index_add(0, rows, self.few(x[rows]))
+
+
+class Recomputing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Picking(), Picking()])
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+        return x
+
+
+def test_what_is_checkpointed_below_saves_the_same_in_both_runs(quiet: None) -> None:
+    """Modules below are compiled from their second call on, and backward is such a call."""
+    torch.manual_seed(0)
+    model = Recomputing()
+    compiled = torch.compile(model)
+    for rows in (5, 5, 6):
+        x, gradients = torch.randn(rows, 4), []
+        for run in (model, compiled):
+            model.zero_grad()
+            run(x).sum().backward()
+            gradients.append([p.grad.clone() for p in model.parameters()])
+        assert all(map(same, *gradients))
