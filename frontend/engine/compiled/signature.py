@@ -121,8 +121,8 @@ def _collect(structure: Any, name: str, tensors: Iterator[Any], parts: dict[str,
         case "composite":
             for key, item in zip(("context", *structure[2]), structure[3]):
                 _collect(item, f"{name}.{key}", tensors, parts)
-        case "namespace":
-            _collect(structure[1], name, tensors, parts)
+        case "object":
+            _collect(structure[-1], name, tensors, parts)
         case _:
             parts[name] = structure
 

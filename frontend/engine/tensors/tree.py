@@ -8,6 +8,7 @@ dataclasses that compare all of their fields count by those).
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +25,12 @@ NUMBERS = (int, float, np.float64)
 """The classes of numbers that may be left open (sizes.open_sizes)."""
 
 
-def flatten(value: Any, leaves: list[Tensor]) -> Any:
+Opens = Callable[[Any], bool]
+
+
+def flatten(value: Any, leaves: list[Tensor], opens: Opens | None = None) -> Any:
     """Append the tensors in `value` to `leaves`; the structure with everything else, hashable
-    where all of it is."""
+    where all of it is. `opens`: which objects of other classes are taken apart."""
     if type(value) is HandedOut:
         leaves.append(value.tensor)
         return ("handed out", value.conversion)
@@ -37,14 +41,15 @@ def flatten(value: Any, leaves: list[Tensor]) -> Any:
         return TENSOR
     if isinstance(value, tuple):
         kind = type(value)
-        return ("tuple", kind, tuple([flatten(item, leaves) for item in value]))
+        return ("tuple", kind, tuple([flatten(item, leaves, opens) for item in value]))
     if isinstance(value, list):
-        return ("list", tuple([flatten(item, leaves) for item in value]))
+        return ("list", tuple([flatten(item, leaves, opens) for item in value]))
     if isinstance(value, dict):
         keys = tuple(value)
-        return ("dict", type(value), keys, tuple([flatten(value[key], leaves) for key in keys]))
-    if type(value) is SimpleNamespace:
-        return ("namespace", flatten(vars(value), leaves))
+        items = tuple([flatten(value[key], leaves, opens) for key in keys])
+        return ("dict", type(value), keys, items)
+    if type(value) is SimpleNamespace or (opens is not None and opens(value)):
+        return ("object", type(value), flatten(attributes_of(value), leaves, opens))
     if isinstance(value, slice):
         return ("slice", tuple([flatten(x, leaves) for x in (value.start, value.stop, value.step)]))
     return ("static", type(value), _comparable(value))
@@ -72,6 +77,44 @@ def _build_composite(structure: Any, leaves: Iterator[Any]) -> Any:
     _, kind, names, items = structure
     context, *parts = [build(item, leaves) for item in items]
     return kind.__tensor_unflatten__(dict(zip(names, parts)), context, None, None)
+
+
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """What an instance of classes written in Python has of its own, in its dict and in slots; None
+    for one that has neither, or is built on another type."""
+    kind = type(value)
+    own = getattr(value, "__dict__", {})
+    if type(own) is not dict or not all(map(_is_python, kind.__mro__[:-1])):
+        return None
+    slots = {name: getattr(value, name) for name in _slots(kind) if hasattr(value, name)}
+    return own | slots if slots else own
+
+
+def _is_python(kind: type) -> bool:
+    return bool(kind.__flags__ & _HEAP_TYPE) or kind is SimpleNamespace
+
+
+_HEAP_TYPE = 1 << 9
+"""Of `type.__flags__`: made by a class statement."""
+
+
+def _slots(kind: type) -> list[str]:
+    """The names of the slots of a class and its bases."""
+    names: list[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+    return names
+
+
+def _build_object(kind: type, attributes: dict[str, Any]) -> Any:
+    """An instance with these attributes, none of whose methods is called."""
+    if kind is SimpleNamespace:
+        return SimpleNamespace(**attributes)
+    value = object.__new__(kind)
+    slots = _slots(kind)
+    for name in attributes.keys() & {*slots}:
+        object.__setattr__(value, name, attributes.pop(name))
+    if attributes:
+        object.__getattribute__(value, "__dict__").update(attributes)
+    return value
 
 
 class Keyed:
@@ -146,8 +189,8 @@ def build(structure: Any, leaves: Iterator[Any]) -> Any:
             return structure[1](zip(structure[2], items))
         case "composite":
             return _build_composite(structure, leaves)
-        case "namespace":
-            return SimpleNamespace(**build(structure[1], leaves))
+        case "object":
+            return _build_object(structure[1], build(structure[2], leaves))
         case "slice":
             return slice(*[build(item, leaves) for item in structure[1]])
         case _:
@@ -162,8 +205,8 @@ def mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
             return change(structure)
         case "tensor" | "handed out":
             return structure
-        case "namespace":
-            return (structure[0], mapped(structure[1], change))
+        case "object":
+            return (*structure[:-1], mapped(structure[-1], change))
         case _:
             return (*structure[:-1], tuple([mapped(item, change) for item in structure[-1]]))
 
@@ -208,8 +251,8 @@ def statics(structure: Any) -> Iterator[Any]:
     """What is neither a tensor nor a tuple, list or dict."""
     if structure[0] == "static":
         yield build(structure, iter(()))
-    elif structure[0] == "namespace":
-        yield from statics(structure[1])
+    elif structure[0] == "object":
+        yield from statics(structure[-1])
     elif structure[0] not in ("tensor", "handed out"):
         for item in structure[-1]:
             yield from statics(item)
@@ -220,8 +263,8 @@ def paths(structure: Any, name: str) -> Iterator[str]:
     match structure[0]:
         case "tensor":
             yield name
-        case "namespace":
-            yield from paths(structure[1], name)
+        case "object":
+            yield from paths(structure[-1], name)
         case "tuple" | "list" | "slice":
             for position, item in enumerate(structure[-1]):
                 yield from paths(item, f"{name}_{position}")

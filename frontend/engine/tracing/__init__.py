@@ -7,9 +7,9 @@ bodies trace what loops and branches run, histories what was computed outside an
 
 Of Python: attributes and assigned are what a function leaves in Modules and in plain numbers,
 call_numbers what Python computes anew for each call, assertions, hooks_inside, watched_hooks and
-effects what it does besides; exchanges are its messages to other processes. guards/ finds what
-functions read by name. leaving is how a trace ends, undoing what is put back where it gave no
-program.
+effects what it does besides, new_objects what it makes of the user's classes and returns; exchanges
+are its messages to other processes. guards/ finds what functions read by name. leaving is how a
+trace ends, undoing what is put back where it gave no program.
 
 current_trace is what the parts of a session ask of the trace they belong to.
 """

@@ -24,6 +24,7 @@ from frontend.engine.tensors.symbolic_numbers import opened
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.effects import RepeatedEffect, TracedEffects
 from frontend.engine.tracing.leaving import leaving
+from frontend.engine.tracing.new_objects import NewObjects
 from frontend.engine.tracing.session import Captured, GraphInput, Session, trace_under_way
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import NAME, Var, user_location
@@ -234,7 +235,7 @@ def run_trace(
                 session.captured_globals.note_logs()
                 effects.appended(session.captured_globals.containers)
             returned: list[Tensor] = []
-            shape = tree.flatten(result, returned)
+            shape = tree.flatten(result, returned, NewObjects(session))
             _check_results(shape, name)
             del result
             if effects is not None:
