@@ -52,7 +52,26 @@ def flatten(value: Any, leaves: list[Tensor], opens: Opens | None = None) -> Any
         return ("object", type(value), flatten(attributes_of(value), leaves, opens))
     if isinstance(value, slice):
         return ("slice", tuple([flatten(x, leaves) for x in (value.start, value.stop, value.step)]))
+    if hasattr(type(value), "__dataclass_fields__") and opens is None:
+        structure = _of_dataclass(value, leaves)
+        if structure is not None:
+            return structure
     return ("static", type(value), _comparable(value))
+
+
+def _of_dataclass(value: Any, leaves: list[Tensor]) -> Any:
+    """A dataclass of tensors taken apart; None for one that counts as one object: a class, a
+    Module, one without a tensor, or with something whose content may change unseen."""
+    attributes = None if isinstance(value, type) else attributes_of(value)
+    if not attributes or "_parameters" in attributes:
+        return None
+    count = len(leaves)
+    try:
+        structure = ("object", type(value), flatten(attributes, leaves))
+    except (TypeError, RecursionError):
+        del leaves[count:]
+        return None
+    return structure if len(leaves) > count else None
 
 
 def is_composite(kind: type) -> bool:
@@ -252,6 +271,8 @@ def statics(structure: Any) -> Iterator[Any]:
     if structure[0] == "static":
         yield build(structure, iter(()))
     elif structure[0] == "object":
+        if structure[1] is not SimpleNamespace:
+            yield structure[1]  # its methods may read what its class has
         yield from statics(structure[-1])
     elif structure[0] not in ("tensor", "handed out"):
         for item in structure[-1]:

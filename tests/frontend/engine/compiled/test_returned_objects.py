@@ -8,6 +8,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import frontend as torch
@@ -117,3 +118,56 @@ def test_one_that_stands_twice_runs_eagerly(twice: Any) -> None:
         assert result.itself is result and result.tensor.tolist() == [0, 2, 4]
     with pytest.raises(TraceError, match="stands in the result more than once"):
         torch.compile(twice, fullgraph=True)(X)
+
+
+# -- dataclasses among the arguments ---------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Batch:
+    x: Any
+    shift: int = 0
+    rest: Any = None
+    scale = 2
+
+    def scaled(self) -> Any:
+        return self.x * self.scale + self.shift
+
+
+def test_a_dataclass_of_tensors_is_as_good_as_its_tensors() -> None:
+    """Not one object, which would be compiled for anew."""
+    compiled = torch.compile(lambda batch: batch.scaled(), fullgraph=True)
+    for number in range(8):
+        rows = 3 + number % 3
+        result = compiled(Batch(torch.full((rows,), float(number)), number % 2))
+        assert result.tolist() == [2.0 * number + number % 2] * rows
+    assert len({id(each.program) for each in compiled.specializations}) <= 3
+
+
+def test_what_its_methods_read_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = torch.compile(lambda batch: batch.scaled(), fullgraph=True)
+    assert compiled(Batch(X)).tolist() == [0, 2, 4]
+    monkeypatch.setattr(Batch, "scale", 3)
+    assert compiled(Batch(X)).tolist() == [0, 3, 6]
+    monkeypatch.setattr(Batch, "scaled", lambda self: self.x * 7)
+    assert compiled(Batch(X)).tolist() == [0, 7, 14]
+
+
+def test_one_that_is_changed_runs_eagerly() -> None:
+    def step(batch: Batch) -> Any:
+        batch.x = batch.x + 1
+        return batch.x * 2
+
+    batch = Batch(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "compiled .* runs eagerly")
+        compiled = torch.compile(step)
+        assert [compiled(batch).tolist() for _ in range(2)] == [[2, 4, 6], [4, 6, 8]]
+    assert batch.x.tolist() == [2, 3, 4]
+
+
+def test_one_beside_what_may_change_unseen_is_one_object() -> None:
+    compiled = torch.compile(lambda batch: batch.x * 2, fullgraph=True)
+    kept = np.zeros(1 << 18)
+    assert compiled(Batch(X, rest=kept)).tolist() == [0, 2, 4]
+    assert compiled(Batch(X + 1, rest=kept)).tolist() == [2, 4, 6]
