@@ -79,19 +79,19 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
 
 
 def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -> Tensor | None:
-    """What NumPy makes of tensors of one dtype that have arrays;
+    """What NumPy makes of tensors of one dtype that have arrays, stacked ones of one shape;
     None of others, and where PyTorch has an error."""
     if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
         return None
-    arrays, dtype = [], None
-    for x in tensors:
-        if not isinstance(x, Tensor) or x._value.__class__ is not np.ndarray:
+    for kind in set(map(type, tensors)):
+        if kind is not Tensor and not issubclass(kind, Tensor):
             return None
-        if dtype is not x.tensor_type.dtype:
-            if dtype is not None:
-                return None
-            dtype = x.tensor_type.dtype
-        arrays.append(x._value)
+    arrays = [x._value for x in tensors]
+    types = {x.tensor_type for x in tensors}
+    if set(map(type, arrays)) != _ARRAYS:
+        return None
+    if len(types) > 1 and (op is composite.stack or len({each.dtype for each in types}) > 1):
+        return None
     try:
         value = join(arrays, dim)
     except ValueError:
@@ -99,17 +99,22 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
     return joined_plainly(op, {"axis": dim % value.ndim}, tuple(tensors), value)
 
 
+_ARRAYS = {np.ndarray}
+
+
 def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
-    """np.stack, which takes several times as long. Raises ValueError where shapes differ."""
-    shape = arrays[0].shape
+    """np.stack of arrays of one shape and dtype, which takes several times as long. Raises
+    ValueError for a dimension that there is not."""
+    first = arrays[0]
+    shape = first.shape
     if not -len(shape) - 1 <= dim <= len(shape):
         raise ValueError
     axis = dim % (len(shape) + 1)
-    whole = np.empty((*shape[:axis], len(arrays), *shape[axis:]), arrays[0].dtype)
-    parts = whole if not axis else np.moveaxis(whole, axis, 0)
+    if not axis:
+        return np.array(arrays, first.dtype)
+    whole = np.empty((*shape[:axis], len(arrays), *shape[axis:]), first.dtype)
+    parts = np.moveaxis(whole, axis, 0)
     for i, array in enumerate(arrays):
-        if array.shape != shape:
-            raise ValueError
         parts[i] = array
     return whole
 

@@ -210,9 +210,11 @@ def joined_plainly(
     recorded = False
     if STATE.grad_enabled:
         for x in operands:
-            if x._view is not None:
-                x._view.bring_history(x)
-            recorded |= x._requires_grad
+            view = x._view
+            if view is not None and view.known != x._counter[0]:
+                view.bring_history(x)
+            if x._requires_grad:
+                recorded = True
     if recorded and not dtype.is_computed:
         return None  # complex numbers have rules of their own
     result = make(value, TensorType(dtype, value.shape))

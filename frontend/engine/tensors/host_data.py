@@ -7,6 +7,7 @@ default dtype, Python integers as int64, others as what they are.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -34,6 +35,10 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
         plain = default if type(data) is float else _PLAIN[type(data)]
         if plain in _WIDE and -1e18 <= data <= 1e18:  # nothing is beyond its range
             return np.array(data, plain.numpy)
+    if data.__class__ in (list, tuple):
+        row = _row(data, kind, default)
+        if row is not None:
+            return row
     if isinstance(data, Handle):
         data = data._array("tensor()")  # type: ignore[attr-defined]
     elif not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__array__"):
@@ -43,6 +48,23 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
     leaves = _Leaves(data)
     kind = leaves.dtype(default) if kind is None else kind
     return numbers_as(leaves.values, kind).reshape(leaves.shape)
+
+
+def _row(data: Any, kind: DType | None, default: DType) -> np.ndarray | None:
+    """An array of a list or tuple of Python numbers of one type; None of others."""
+    types = set(map(type, data))
+    if len(types) != 1:
+        return None
+    (each,) = types
+    plain = _PLAIN.get(each)
+    if plain is None:
+        return None
+    if kind is None:
+        kind = default if each is float else plain
+    if kind is plain and kind is DType.i64:
+        with contextlib.suppress(OverflowError):  # `numbers_as` says it
+            return np.array(data, np.int64)
+    return numbers_as(data, kind)
 
 
 def _of_array(array: np.ndarray, kind: DType | None, copy: bool) -> np.ndarray:

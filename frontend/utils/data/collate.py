@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.tensors.dtypes import float64
-from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.host_data import check_supported
+from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import as_tensor, tensor
+from frontend.functions.creation_options import finished
 from frontend.functions.shape import stack
+from graphc.ir.types import TensorType
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -34,14 +38,14 @@ def joined(batch: Sequence[Any], by_type: Mapping[Any, Any] | None) -> Any:
         if function is not None:
             return function(batch, collate_fn_map=by_type)
     if isinstance(first, Tensor):
-        _check_equal([list(item.shape) for item in batch])
         return stack(list(batch))
     if isinstance(first, str | bytes):
         return batch
     if isinstance(first, np.ndarray | np.generic):
         if first.dtype.kind in "OSU":
             raise _unknown(first.dtype)
-        return default_collate([as_tensor(np.asarray(item)) for item in batch])
+        whole = _stacked_arrays(batch)
+        return whole if whole is not None else stack([as_tensor(np.asarray(item)) for item in batch])
     if isinstance(first, float):
         return tensor(batch, dtype=float64)
     if isinstance(first, int):
@@ -53,12 +57,26 @@ def joined(batch: Sequence[Any], by_type: Mapping[Any, Any] | None) -> Any:
         return type(first)(*[joined(part, by_type) for part in zip(*batch)])
     if not isinstance(first, Sequence):
         raise _unknown(type(first))
-    if any(len(item) != len(first) for item in batch):
+    if len(set(map(len, batch))) != 1:
         lengths = [len(item) for item in batch]
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got the lengths {lengths}"
         )
     return _sequence_like(first, [joined(part, by_type) for part in zip(*batch)])
+
+
+def _stacked_arrays(batch: Sequence[Any]) -> Tensor | None:
+    """Arrays of one shape and dtype as one tensor, copied once; None of others."""
+    first = batch[0]
+    shape, dtype = first.shape, first.dtype
+    for item in batch:
+        if item.__class__ is not np.ndarray or item.dtype is not dtype or item.shape != shape:
+            return None
+    if STATE.watched:
+        return None
+    check_supported(first)
+    whole = np.array(batch, dtype)
+    return finished(make(whole, TensorType.of(whole)), False, None)
 
 
 def _unknown(kind: Any) -> TypeError:
@@ -109,11 +127,3 @@ def default_convert(data: Any) -> Any:
         return _sequence_like(data, [default_convert(item) for item in data])
     return data
 
-
-def _check_equal(shapes: list[list[int]]) -> None:
-    for i, shape in enumerate(shapes):
-        if shape != shapes[0]:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {shapes[0]} at entry 0 and "
-                f"{shape} at entry {i}"
-            )
