@@ -7,7 +7,6 @@ default dtype, Python integers as int64, others as what they are.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import Any
 
@@ -22,6 +21,7 @@ from graphc.ops.conversion import convert
 _SUPPORTED = [kind.numpy for kind in DType]
 _PLAIN = {bool: DType.bool, int: DType.i64, float: DType.f32}
 _WIDE = (DType.bool, DType.i64, DType.f32, DType.f64)
+_OVERFLOW = "Overflow when unpacking long long"
 _INTEGER_LIMITS = {kind: np.iinfo(kind.numpy) for kind in DType if kind.is_integer}
 
 
@@ -51,19 +51,25 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
 
 
 def _row(data: Any, kind: DType | None, default: DType) -> np.ndarray | None:
-    """An array of a list or tuple of Python numbers of one type; None of others."""
+    """An array of a list or tuple of numbers of one type, Python's or NumPy's; None of others."""
     types = set(map(type, data))
     if len(types) != 1:
         return None
     (each,) = types
     plain = _PLAIN.get(each)
     if plain is None:
+        if kind is None and issubclass(each, np.number | np.bool_):
+            array = np.array(data)
+            check_supported(array)
+            return array
         return None
     if kind is None:
         kind = default if each is float else plain
     if kind is plain and kind is DType.i64:
-        with contextlib.suppress(OverflowError):  # `numbers_as` says it
+        try:
             return np.array(data, np.int64)
+        except OverflowError:
+            raise ValueError(_OVERFLOW) from None
     return numbers_as(data, kind)
 
 
@@ -114,7 +120,7 @@ def numbers_as(values: Any, kind: DType) -> np.ndarray:
     except OverflowError:
         exact = None
     if exact is None:
-        raise ValueError("Overflow when unpacking long long")
+        raise ValueError(_OVERFLOW)
     low, high = _INTEGER_LIMITS[kind].min, _INTEGER_LIMITS[kind].max
     # PyTorch lets a negative number wrap in an unsigned type.
     if exact.size and (exact.min() < (low or -high) or exact.max() > high):
