@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.eager.autocasting import widest_precision
-from frontend.engine.eager.dispatch import CONTEXT, joined_plainly
+from frontend.engine.eager.dispatch import CONTEXT, joined_plainly, view_plainly
 from frontend.engine.eager.promotion import casted, result_type
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
@@ -241,9 +241,7 @@ def split(
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}"
         )
-    # A number of parts: of a size left open that of the trace.
-    parts = operator.index(-(-total // size)) if total else 1
-    return _cut(tensor, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
+    return _in_parts(tensor, axis, size)
 
 
 @public(method=True, numpy_names=True)
@@ -268,8 +266,29 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 unsafe_split = split
 
 
+def _in_parts(x: Tensor, axis: int, size: int) -> tuple[Tensor, ...]:
+    total = x._sizes[axis]
+    # A number of parts: of a size left open that of the trace.
+    parts = operator.index(-(-total // size)) if total else 1
+    return _cut(x, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
+
+
 def _cut(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    parts, start = [], 0
+    array, start = x._value, 0
+    parts: list[Any] = []
+    if array.__class__ is np.ndarray and not STATE.watched:
+        rank = array.ndim
+        whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (rank - axis - 1)
+        steps = (1,) * rank
+        for size in sizes:
+            at = start if size else 0
+            value = array[(*whole, slice(at, at + size))]
+            place = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
+            parts.append(view_plainly(m.slice_, place, x, value))
+            start += size
+        if None not in parts:
+            return tuple(parts)
+        parts, start = [], 0
     for size in sizes:
         parts.append(sliced(x, axis, start, size, 1))
         start += size
@@ -288,7 +307,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     total = input._sizes[axis]
     if not total:
         return _cut(input, axis, [0] * chunks)
-    return split(input, -(-total // chunks), axis)
+    return _in_parts(input, axis, -(-total // chunks))
 
 
 unsafe_chunk = chunk
