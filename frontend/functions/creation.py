@@ -11,7 +11,7 @@ import numpy as np
 
 from frontend.engine.eager.dispatch import filled
 from frontend.engine.eager.promotion import casted, expanded
-from frontend.engine.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
+from frontend.engine.tensors.dtypes import META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.engine.tensors.host_data import array_of, check_supported, numbers_as
 from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.state import STATE

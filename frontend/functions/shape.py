@@ -83,23 +83,23 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
     None of others, and where PyTorch has an error."""
     if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
         return None
-    for kind in set(map(type, tensors)):
-        if kind is not Tensor and not issubclass(kind, Tensor):
+    arrays: list[Any] = []
+    type = getattr(tensors[0], "tensor_type", None)
+    for x in tensors:
+        if x.__class__ is not Tensor and not isinstance(x, Tensor):
             return None
-    arrays = [x._value for x in tensors]
-    types = {x.tensor_type for x in tensors}
-    if set(map(type, arrays)) != _ARRAYS:
-        return None
-    if len(types) > 1 and (op is composite.stack or len({each.dtype for each in types}) > 1):
-        return None
+        array = x._value
+        if array.__class__ is not np.ndarray:
+            return None
+        other = x.tensor_type
+        if other is not type and (op is composite.stack or other.dtype is not type.dtype):
+            return None
+        arrays.append(array)
     try:
         value = join(arrays, dim)
     except ValueError:
         return None
     return joined_plainly(op, {"axis": dim % value.ndim}, tuple(tensors), value)
-
-
-_ARRAYS = {np.ndarray}
 
 
 def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
@@ -274,23 +274,32 @@ def _in_parts(x: Tensor, axis: int, size: int) -> tuple[Tensor, ...]:
 
 
 def _cut(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    array, start = x._value, 0
-    parts: list[Any] = []
-    if array.__class__ is np.ndarray and not STATE.watched:
-        rank = array.ndim
-        whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (rank - axis - 1)
-        steps = (1,) * rank
-        for size in sizes:
-            at = start if size else 0
-            value = array[(*whole, slice(at, at + size))]
-            place = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
-            parts.append(view_plainly(m.slice_, place, x, value))
-            start += size
-        if None not in parts:
-            return tuple(parts)
-        parts, start = [], 0
+    plain = None if STATE.watched else _cut_plainly(x, axis, sizes)
+    if plain is not None:
+        return plain
+    parts, start = [], 0
     for size in sizes:
         parts.append(sliced(x, axis, start, size, 1))
+        start += size
+    return tuple(parts)
+
+
+def _cut_plainly(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...] | None:
+    """The parts as NumPy's views; None of what has no array, or a history with rules of its own."""
+    array, start = x._value, 0
+    if array.__class__ is not np.ndarray:
+        return None
+    whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (array.ndim - axis - 1)
+    steps = (1,) * array.ndim
+    parts = []
+    for size in sizes:
+        at = start if size else 0
+        value = array[(*whole, slice(at, at + size))]
+        place = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
+        part = view_plainly(m.slice_, place, x, value)
+        if part is None:
+            return None
+        parts.append(part)
         start += size
     return tuple(parts)
 

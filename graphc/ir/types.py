@@ -82,7 +82,7 @@ class DType(Enum):
         """The DType of anything NumPy takes as a dtype. Raises DTypeError for unsupported ones."""
         if isinstance(dtype, DType):
             return dtype
-        known = _BY_NUMPY.get(np.dtype(dtype))
+        known = _BY_NUMPY.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
         if known is None:
             raise DTypeError(
                 f"dtype {np.dtype(dtype)} is not supported",
@@ -210,7 +210,8 @@ class TensorType:
     @staticmethod
     def of(array: Any) -> TensorType:
         """The type of a NumPy array (or anything with dtype and shape)."""
-        return TensorType(DType.of(array.dtype), tuple(array.shape))
+        dtype, shape = DType.of(array.dtype), tuple(array.shape)
+        return INTERNED.get((dtype, shape)) or TensorType(dtype, shape)
 
     @staticmethod
     def parse(text: str, sizes: Mapping[str, Extent] | None = None) -> TensorType:
