@@ -84,7 +84,7 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
     if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
         return None
     arrays: list[Any] = []
-    type = getattr(tensors[0], "tensor_type", None)
+    type: Any = getattr(tensors[0], "tensor_type", None)
     for x in tensors:
         if x.__class__ is not Tensor and not isinstance(x, Tensor):
             return None

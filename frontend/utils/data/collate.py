@@ -54,8 +54,8 @@ def collate(batch: Any, *, collate_fn_map: Mapping[Any, Collating] | None = None
         raise RuntimeError(
             f"each element in list of batch should be of equal size, got the lengths {lengths}"
         )
-    columns = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch)]
-    return _sequence_like(first, columns)
+    parts = [collate(part, collate_fn_map=collate_fn_map) for part in zip(*batch)]
+    return _sequence_like(first, parts)
 
 
 def _function_of(item: Any, by_type: Mapping[Any, Collating]) -> Collating | None:
