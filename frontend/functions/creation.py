@@ -11,7 +11,7 @@ import numpy as np
 
 from frontend.engine.eager.dispatch import filled
 from frontend.engine.eager.promotion import casted, expanded
-from frontend.engine.tensors.dtypes import CPU, META, SCALAR_NAMES, as_dtype, complex_of, place_of
+from frontend.engine.tensors.dtypes import META, SCALAR_NAMES, as_dtype, complex_of, place_of
 from frontend.engine.tensors.host_data import array_of, check_supported, numbers_as
 from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.state import STATE
@@ -21,7 +21,7 @@ from frontend.functions.arguments import stored
 from frontend.functions.creation_options import check_options, finished, kind_of, shape_of
 from frontend.functions.declarations import public
 from frontend.functions.places import moved
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import INTERNED, DType, TensorType
 from graphc.system import IMPORTING
 
 _COPIED = (
@@ -171,8 +171,7 @@ def _filled(
     layout: Any = None, pin_memory: Any = False, requires_grad: Any = False,
 ) -> Tensor:  # fmt: skip
     """`value` in `kind`, repeated to `shape`, in memory of its own."""
-    check_options(device, layout, pin_memory)
-    if device is not CPU and place_of(device) is META:
+    if check_options(device, layout, pin_memory) is META:
         result = without_data(TensorType(kind, shape))
     elif isinstance(value, Tensor):
         result = expanded(casted(_number_in(name, value), kind), shape).clone()
@@ -180,12 +179,18 @@ def _filled(
         number = fitting(value, kind) if is_open(value) else _number(name, value, kind).item()
         result = filled(number, kind, shape)
     elif value.__class__ is int and value == 0:
-        result = make(np.zeros(shape, kind.numpy), TensorType(kind, shape))
+        result = make(np.zeros(shape, kind.numpy), _type(kind, shape))
     else:
         array = np.empty(shape, kind.numpy)
         array.fill(value if _is_exact(value, kind) else _number(name, value, kind))
-        result = make(array, TensorType(kind, shape))
-    return stored(finished(result, requires_grad), out)
+        result = make(array, _type(kind, shape))
+    if requires_grad:
+        result.requires_grad_()
+    return result if out is None else stored(result, out)
+
+
+def _type(kind: DType, shape: tuple[int, ...]) -> TensorType:
+    return INTERNED.get((kind, shape)) or TensorType(kind, shape)
 
 
 def _is_exact(value: Any, kind: DType) -> bool:
@@ -252,10 +257,10 @@ def _sequence(name: str, size: Any) -> tuple[int, ...]:
 
 def _sizes(name: str, sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     if sizes and size is not None:
-        raise TypeError(f"{name}() got multiple values for argument 'size'")
+        raise TypeError(f"{name} got multiple values for argument 'size'")
     if not sizes and size is None:
-        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
-    return shape_of((size,) if size is not None else sizes, f"{name}()")
+        raise TypeError(f'{name} missing 1 required positional arguments: "size"')
+    return shape_of((size,) if size is not None else sizes, name)
 
 
 @public()
@@ -265,7 +270,7 @@ def zeros(
 ) -> Tensor:  # fmt: skip
     """Zeros of shape `size`, given as numbers or one sequence."""
     kind = kind_of(dtype, out, STATE.default_dtype)
-    shape = _sizes("zeros", sizes, size)
+    shape = _sizes("zeros()", sizes, size)
     return _filled("zeros", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
 
 
@@ -276,7 +281,7 @@ def ones(
 ) -> Tensor:  # fmt: skip
     """Ones of shape `size`, given as numbers or one sequence."""
     kind = kind_of(dtype, out, STATE.default_dtype)
-    shape = _sizes("ones", sizes, size)
+    shape = _sizes("ones()", sizes, size)
     return _filled("ones", shape, 1, kind, out, device, layout, pin_memory, requires_grad)
 
 
@@ -288,7 +293,7 @@ def empty(
 ) -> Tensor:  # fmt: skip
     """As `zeros`: memory is never handed out uninitialised."""
     kind = kind_of(dtype, out, STATE.default_dtype)
-    shape = _sizes("empty", sizes, size)
+    shape = _sizes("empty()", sizes, size)
     return _filled("empty", shape, 0, kind, out, device, layout, pin_memory, requires_grad)
 
 

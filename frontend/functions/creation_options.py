@@ -36,13 +36,15 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
     return tuple(shape)
 
 
-def check_options(device: Any, layout: Any, pin_memory: Any = False) -> None:
-    """Raise for a place, a layout or pinned memory that tensors cannot have."""
-    place_of(device)
+def check_options(device: Any, layout: Any, pin_memory: Any = False) -> Any:
+    """The place that a device names, CPU or META. Raises for a place, a layout or pinned memory
+    that tensors cannot have."""
+    place = place_of(device)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"the only layout is torch.strided, not {layout!r}")
     if pin_memory:
         raise RuntimeError("Cannot access accelerator device when none is available.")
+    return place
 
 
 def finished(result: Tensor, requires_grad: Any, device: Any = CPU) -> Tensor:

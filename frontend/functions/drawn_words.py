@@ -14,9 +14,10 @@ import numpy as np
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.no_value import NO_DATA
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor, make
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import INTERNED, DType, TensorType
 from graphc.ops import mersenne_twister as twister
 
 Values = Any
@@ -24,6 +25,7 @@ Values = Any
 BLOCK = 1 << 13
 """Words that are taken together, so that they stay in the cache."""
 # NumPy takes arrays without dimensions in half the time that it takes numbers.
+_HIGH_BITS, _LONG_STEP = np.array(2**21 - 1, np.int64), np.array(2.0**-53)
 _LOW_BITS, _STEP = np.array(0xFFFFFF, np.int64), np.array(2.0**-24, np.float32)
 
 
@@ -40,7 +42,7 @@ def words(count: int, generator: Generator | None) -> Values:
 
 def is_recorded(source: Generator) -> bool:
     """Whether draws are nodes of a trace, or types alone."""
-    return STATE.mode is not None or source.inside.is_meta
+    return STATE.mode is not None or source.inside._value is NO_DATA
 
 
 def after(state: Tensor, count: int) -> Tensor:
@@ -56,8 +58,10 @@ def in_dtype(values: Values, dtype: DType) -> Values:
 
 def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
     """A tensor of this shape over the values."""
-    if isinstance(values, np.ndarray):
-        return make(values.reshape(shape), TensorType(DType.of(values.dtype), shape))
+    if values.__class__ is np.ndarray:
+        kind = DType.of(values.dtype)
+        type = INTERNED.get((kind, shape)) or TensorType(kind, shape)
+        return make(values if values.ndim == len(shape) == 1 else values.reshape(shape), type)
     return values.reshape(shape)
 
 
@@ -72,7 +76,7 @@ def fractions(count: int, kind: DType, generator: Generator | None) -> Values:
     if kind is DType.f64:
         return long_fractions(words(2 * count, generator), count)
     source = generator or default_generator
-    if is_recorded(source) or count <= BLOCK:
+    if count <= BLOCK or is_recorded(source):
         return _shares(words(count, source), kind)
     numbers = np.empty(count, np.float32)
     for start in range(0, count, BLOCK):
@@ -92,6 +96,12 @@ def _shares(drawn: Values, kind: DType) -> Values:
 
 def long_fractions(drawn: Values, count: int) -> Values:
     """Those in f64, of their words."""
+    if isinstance(drawn, np.ndarray):
+        pairs = drawn.reshape(count, 2)
+        numbers = (pairs[:, 0] & _HIGH_BITS) << 32
+        numbers += pairs[:, 1]
+        shares = numbers.astype(np.float64)
+        return np.multiply(shares, _LONG_STEP, shares)
     return in_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
 
 
@@ -178,7 +188,7 @@ def order(count: int, generator: Generator | None) -> Tensor:
     drawn = words(count - 1, generator)
     if isinstance(drawn, np.ndarray):
         if count < LEAST_NATIVE:
-            return as_tensor(twister.shuffled.numpy(drawn), (count,))
+            return as_tensor(twister.order_by(drawn), (count,))
         drawn = as_tensor(drawn.astype(np.int32), (count - 1,))
     return CONTEXT.apply(twister.shuffled, (drawn,), {})[0]
 

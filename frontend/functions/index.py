@@ -25,7 +25,7 @@ from frontend.functions.declarations import public
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement, wrapped
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import INTERNED, DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, order
 from graphc.ops import movement as m
@@ -37,12 +37,53 @@ def getitem(self: Tensor, index: Any) -> Tensor:
     """`self[index]`: numbers, slices, None and 0-d index tensors give views; other index tensors
     and masks copy. Raises IndexError; TraceError for a mask in a trace, since the result's shape
     depends on data."""
+    # What numbers, slices, None and `...` select NumPy shows: no op runs. Written out, without
+    # calls, since a loader makes such views for each sample. The rest is `_selected`, errors too.
+    kind, array = index.__class__, self._value
+    if kind not in _BASIC_KINDS or array.__class__ is not _Array or STATE.watched:
+        return _selected(self, index)
+    if kind is not int and not _is_basic(index):
+        if kind is not tuple or not all(map(_is_basic, index)):
+            return _selected(self, index)
+        if Ellipsis not in index:
+            index = (*index, ...)
+    tracked, type = STATE.grad_enabled, self.tensor_type
+    recorded = False
+    if tracked:
+        if self._view is not None:
+            self._view.bring_history(self)
+        recorded = self._requires_grad
+        if recorded and not type.dtype.is_computed:
+            return _selected(self, index)
+    try:
+        # Of one dimension too, where NumPy gives a number for a number.
+        shown = array[index, ...] if kind is int else array[index]
+    except IndexError:
+        return _selected(self, index)
+    shape = shown.shape
+    result = _new(Tensor)
+    result._value = shown
+    result.tensor_type = INTERNED.get((type.dtype, shape)) or TensorType(type.dtype, shape)
+    result._counter = counter = self._counter
+    result._view = view = _new(BasicView)
+    view._parent = self
+    view._former = self._former
+    view.index = index
+    view.seen = view.known = counter[0]
+    view.tracked = True if tracked else False  # noqa: SIM210 (bool() would be a call)
+    if recorded:
+        record_moved(view.op, {}, (self,), result)
+    return result
+
+
+_new = object.__new__
+_Array = np.ndarray
+
+
+def _selected(self: Tensor, index: Any) -> Tensor:
+    """`getitem` of index tensors and masks, in traces, and where there is an error."""
     kind = index.__class__
-    if kind in _BASIC_KINDS:
-        shown = None if STATE.watched else _shown_plainly(self, index, kind)
-        if shown is not None:
-            return shown
-    elif kind is Tensor and not STATE.watched:
+    if kind is Tensor and not STATE.watched:
         picked = _picked_plainly(self, index)
         if picked is not None:
             return picked
@@ -80,37 +121,6 @@ def _is_basic(item: Any) -> bool:
     return ends and (step is None or (step.__class__ is int and step > 0))
 
 
-def _shown_plainly(x: Tensor, index: Any, kind: type) -> Tensor | None:
-    """The view that numbers, slices, None and `...` select, by NumPy: no op runs. None where `x`
-    has no array, or PyTorch has an error for it."""
-    if x._view is not None:
-        x._view.bring_history(x)
-    array = x._value
-    if array.__class__ is not np.ndarray:
-        return None
-    recorded = x._requires_grad and STATE.grad_enabled
-    if recorded and not x.tensor_type.dtype.is_computed:
-        return None
-    if kind is int or kind is NoneType:
-        index = (index, ...)  # of one dimension too, where NumPy gives a number for a number
-    elif kind is tuple:
-        if not all(map(_is_basic, index)):
-            return None
-        index = index if Ellipsis in index else (*index, ...)
-    elif not _is_basic(index):
-        return None
-    try:
-        shown = array[index]
-    except IndexError:
-        return None
-    result = make(shown, TensorType(x.tensor_type.dtype, shown.shape))
-    result._counter = x._counter
-    result._view = view = BasicView(x, index, bool(STATE.grad_enabled))
-    if recorded:
-        record_moved(view.op, {}, (x,), result)
-    return result
-
-
 _PARTS = {slice: "Slice", NoneType: "Unsqueeze"}
 """By kinds of parts of an index, what PyTorch calls views by them; of others "Select"."""
 
@@ -126,7 +136,8 @@ class BasicIndex:
     name = "index"
 
     def __init__(self, index: Any):
-        self.index = index
+        # Of one dimension too, where NumPy gives a number for a number.
+        self.index = (index, ...) if index.__class__ is int or index is None else index
 
     @property
     def node_name(self) -> str:
@@ -163,19 +174,16 @@ class BasicView(IndexedView):
     """A view by numbers, slices, None and `...`, as NumPy takes them. What it is made of, views by
     ops, is looked up when a history needs it."""
 
-    __slots__ = ()
+    __slots__ = ("index",)
+    index: Any
     attributes: dict[str, Any] = {}
 
-    def __init__(self, parent: Tensor, index: Any, tracked: bool):
-        # As View's, which would be a call more: each x[i] of a loop makes one.
-        self._parent = parent
-        self._former = parent._former
-        self.op = BasicIndex(index)
-        self.seen = self.known = parent._counter[0]
-        self.tracked = tracked
+    @property
+    def op(self) -> Any:
+        return BasicIndex(self.index)
 
     def take(self, parent: Any) -> Tensor:
-        return IndexPart(parent._sizes, self.op.index).view(parent)
+        return IndexPart(parent._sizes, self.index).view(parent)
 
     def put(self, parent: Any, new: Any) -> Tensor:
         shown = self.take(parent)

@@ -138,6 +138,10 @@ def view(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     if len(sizes) == 1 and isinstance(sizes[0], DType):
         same = sizes[0] is self.dtype
         return reshape(self, self.shape) if same else viewed_as(self, sizes[0])
+    if size is None and not STATE.watched:
+        plain = _reshaped_plainly(self, sizes)
+        if plain is not None and plain._view is not None:
+            return plain
     result = reshape(self, *sizes) if size is None else reshape(self, *sizes, shape=size)
     is_view = result._view is not None or result is self
     if STATE.mode is not None and result is not self:
@@ -208,6 +212,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without dimensions of size 1: all of them, or those in `dim`."""
     shape = input._sizes
+    if dim.__class__ is int and shape:
+        axis = dimension(dim, len(shape))
+        return reshaped(input, shape[:axis] + shape[axis + 1 :] if shape[axis] == 1 else shape)
     axes = axes_of(dim, len(shape)) if dim is None or dim != () else ()
     return reshaped(input, tuple(n for axis, n in enumerate(shape) if axis not in axes or n != 1))
 

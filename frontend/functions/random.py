@@ -104,14 +104,17 @@ def uniform(
 ) -> Tensor:  # fmt: skip
     """Numbers in [low, high) of `shape`: of 24 binary digits, in f64 of 53. The half types round
     those of f32, and what would be rounded to `high` is `low`."""
-    _checked(generator)
+    if generator is not None:
+        _checked(generator)
     kind = dtype or STATE.default_dtype
     if kind.is_complex:
         pairs = uniform((*shape, 2), kind.computes_as, generator)
         return joined(pairs[..., 0], pairs[..., 1])
     wide = kind.computes_as
     count = math.prod(shape)
-    numbers = words.between(words.fractions(count, wide, generator), low, high)
+    numbers = words.fractions(count, wide, generator)
+    if (low, high) != (0, 1):
+        numbers = words.between(numbers, low, high)
     drawn = words.as_tensor(numbers, shape)
     if wide is kind:
         return drawn
@@ -126,7 +129,8 @@ def normal_numbers(
 ) -> Tensor:  # fmt: skip
     """Normal numbers of `shape`; complex ones have half of the variance in each part. `in_a_row`:
     they fill memory whose elements follow each other."""
-    _checked(generator)
+    if generator is not None:
+        _checked(generator)
     kind = dtype or STATE.default_dtype
     if kind.is_complex:
         part = (mean, deviation * math.sqrt(0.5))
@@ -139,7 +143,8 @@ def normal_numbers(
         numbers = in_blocks(count, kind, generator)
     else:
         numbers = in_pairs(count, generator)
-    numbers = words.scaled(numbers, deviation, mean)
+    if (deviation, mean) != (1, 0):
+        numbers = words.scaled(numbers, deviation, mean)
     return words.as_tensor(words.in_dtype(numbers, kind), shape)
 
 
@@ -153,7 +158,8 @@ def whole_numbers(
 ) -> Tensor:  # fmt: skip
     """int64 in [low, high), of any range that int64 has: a random word modulo the range. `wide`:
     whether words have 64 bits."""
-    _checked(generator)
+    if generator is not None:
+        _checked(generator)
     span = high - low
     long = span >= LONG_RANGE if wide is None else wide
     drawn = words.whole(math.prod(shape), low, span, long, generator)
@@ -188,9 +194,11 @@ def _need_float(kind: DType, kernel: str) -> None:
 
 def _of(sizes: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
     """A shape given as numbers, as one sequence, or by name. Raises TypeError for none."""
-    if not sizes and size is None:
+    if size is None and sizes:
+        return shape_of(sizes, name)
+    if size is None:
         raise TypeError(f"{name} received an invalid combination of arguments: it takes a size")
-    return shape_of(sizes if size is None else (*sizes, size), name)
+    return shape_of((*sizes, size), name)
 
 
 # -- creating tensors ----------------------------------------------------------------------------
@@ -206,7 +214,10 @@ def rand(
     check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "rand()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "check_uniform_bounds")
-    return finished(stored(uniform(shape, kind, drawn_on(device, generator)), out), requires_grad)
+    drawn = uniform(shape, kind, drawn_on(device, generator))
+    return (
+        drawn if out is None and not requires_grad else finished(stored(drawn, out), requires_grad)
+    )
 
 
 @public()
@@ -216,9 +227,10 @@ def randn(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Normal with mean 0 and variance 1."""
-    shape = _of(sizes, size, "randn()")
-    options = (generator, out, dtype, layout, device, requires_grad, pin_memory)
-    return _standard_normal(shape, True, *options)
+    return _standard_normal(
+        _of(sizes, size, "randn()"), True, generator, out, dtype, layout, device, requires_grad,
+        pin_memory,
+    )  # fmt: skip
 
 
 def _standard_normal(
@@ -230,7 +242,9 @@ def _standard_normal(
     kind = kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "normal_kernel_cpu")
     drawn = normal_numbers(shape, kind, drawn_on(device, generator), in_a_row=in_a_row)
-    return finished(stored(drawn, out), requires_grad)
+    return (
+        drawn if out is None and not requires_grad else finished(stored(drawn, out), requires_grad)
+    )
 
 
 @public()
@@ -248,12 +262,16 @@ def randint(
         low, high = 0, low
     if size is None:
         raise TypeError("randint() received an invalid combination of arguments: it takes a size")
-    first, last = (_whole("randint()", name, x) for name, x in (("low", low), ("high", high)))
+    first = low if low.__class__ is int else _whole("randint()", "low", low)
+    last = high if high.__class__ is int else _whole("randint()", "high", high)
     kind = kind_of(dtype, out, DType.i64)
-    check_range(first, last, kind)
+    if kind is not DType.i64 or not -(2**63) <= first < last <= 2**63:
+        check_range(first, last, kind)
     source = drawn_on(device, generator)
-    numbers = casted(whole_numbers(first, last, shape_of((size,), "randint()"), source), kind)
-    return finished(stored(numbers, out), requires_grad)
+    numbers = whole_numbers(first, last, shape_of((size,), "randint()"), source)
+    if kind is DType.i64 and out is None and not requires_grad:
+        return numbers
+    return finished(stored(casted(numbers, kind), out), requires_grad)
 
 
 def _whole(function: str, name: str, value: Any) -> int:
@@ -317,6 +335,8 @@ def randperm(
             f"{size - 1}"
         )
     order = words.order(size, _checked(drawn_on(device, generator)))
+    if kind is DType.i64 and out is None and not requires_grad:
+        return order
     return finished(stored(casted(order, kind), out), requires_grad)
 
 

@@ -87,6 +87,9 @@ def _applied(formula: Formula, numbers: Values, together: int) -> Values:
     count = len(numbers)
     block = ROW if count <= ROW else SMALL if count <= SMALL else block_length(count)
     run = _kernel(formula, DType.of(numbers.dtype), block, block // together)
+    if count == block:
+        whole: np.ndarray = run([numbers])[0]
+        return whole
     result = np.empty_like(numbers)
     for start in range(0, count, block):
         part = numbers[start : start + block]

@@ -140,16 +140,26 @@ def multinomial(
         )
     if isinstance(out, Tensor) and out.dtype is not DType.i64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
-    if not all_satisfy(lambda x: np.isfinite(x) & (x >= 0), input):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not all_satisfy(lambda x: x.sum(-1) > 0, input):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    _check_weights(input)
     with no_grad():
         if not replacement or num_samples == 1:
             positions = _race(input.detach(), num_samples, generator)
         else:
             positions = _with_replacement(input.detach(), num_samples, generator)
         return stored(positions, out)
+
+
+def _check_weights(weights: Tensor) -> None:
+    """Raise RuntimeError where no distribution has these weights."""
+    array = weights._value
+    if STATE.mode is None and array.__class__ is np.ndarray and array.ndim == 1:
+        # Of numbers none of which is NaN the least and the greatest say it.
+        if array.dtype.kind == "f" and array.size and array.min() >= 0 and 0 < array.max() < np.inf:
+            return
+    if not all_satisfy(lambda x: np.isfinite(x) & (x >= 0), weights):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not all_satisfy(lambda x: x.sum(-1) > 0, weights):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _race(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
@@ -170,9 +180,12 @@ def _with_replacement(weights: Tensor, count: int, generator: Generator | None) 
     return f.clamp(searchsorted(share.double(), drawn), max=weights._sizes[-1] - 1)
 
 
-def _exponential(shape: tuple[int, ...], generator: Generator | None, rate: float = 1) -> Tensor:
-    """Exponential numbers of a rate, in f64."""
-    return f.neg(log1p(-uniform(shape, DType.f64, generator))) / rate
+def _exponential(
+    shape: tuple[int, ...], generator: Generator | None, rate: float | None = None
+) -> Tensor:
+    """Exponential numbers of a rate (None: 1), in f64."""
+    numbers = f.neg(log1p(-uniform(shape, DType.f64, generator)))
+    return numbers if rate is None else numbers / rate
 
 
 # -- in place ------------------------------------------------------------------------------------

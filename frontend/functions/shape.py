@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.eager.autocasting import widest_precision
-from frontend.engine.eager.dispatch import CONTEXT, joined_plainly
+from frontend.engine.eager.dispatch import CONTEXT, joined_plainly, view_plainly
 from frontend.engine.eager.promotion import casted, result_type
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
@@ -79,19 +79,22 @@ def _promoted(tensors: Any, name: str) -> list[Tensor]:
 
 
 def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -> Tensor | None:
-    """What NumPy makes of tensors of one dtype that have arrays;
+    """What NumPy makes of tensors of one dtype that have arrays, stacked ones of one shape;
     None of others, and where PyTorch has an error."""
     if tensors.__class__ not in (list, tuple) or not tensors or dim.__class__ is not int:
         return None
-    arrays, dtype = [], None
+    arrays: list[Any] = []
+    type: Any = getattr(tensors[0], "tensor_type", None)
     for x in tensors:
-        if not isinstance(x, Tensor) or x._value.__class__ is not np.ndarray:
+        if x.__class__ is not Tensor and not isinstance(x, Tensor):
             return None
-        if dtype is not x.tensor_type.dtype:
-            if dtype is not None:
-                return None
-            dtype = x.tensor_type.dtype
-        arrays.append(x._value)
+        array = x._value
+        if array.__class__ is not np.ndarray:
+            return None
+        other = x.tensor_type
+        if other is not type and (op is composite.stack or other.dtype is not type.dtype):
+            return None
+        arrays.append(array)
     try:
         value = join(arrays, dim)
     except ValueError:
@@ -100,16 +103,18 @@ def _joined_plainly(op: Any, join: Callable[..., Any], tensors: Any, dim: Any) -
 
 
 def _stacked(arrays: list[np.ndarray], dim: int) -> np.ndarray:
-    """np.stack, which takes several times as long. Raises ValueError where shapes differ."""
-    shape = arrays[0].shape
+    """np.stack of arrays of one shape and dtype, which takes several times as long. Raises
+    ValueError for a dimension that there is not."""
+    first = arrays[0]
+    shape = first.shape
     if not -len(shape) - 1 <= dim <= len(shape):
         raise ValueError
     axis = dim % (len(shape) + 1)
-    whole = np.empty((*shape[:axis], len(arrays), *shape[axis:]), arrays[0].dtype)
-    parts = whole if not axis else np.moveaxis(whole, axis, 0)
+    if not axis:
+        return np.array(arrays, first.dtype)
+    whole = np.empty((*shape[:axis], len(arrays), *shape[axis:]), first.dtype)
+    parts = np.moveaxis(whole, axis, 0)
     for i, array in enumerate(arrays):
-        if array.shape != shape:
-            raise ValueError
         parts[i] = array
     return whole
 
@@ -236,9 +241,7 @@ def split(
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}"
         )
-    # A number of parts: of a size left open that of the trace.
-    parts = operator.index(-(-total // size)) if total else 1
-    return _cut(tensor, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
+    return _in_parts(tensor, axis, size)
 
 
 @public(method=True, numpy_names=True)
@@ -263,10 +266,40 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 unsafe_split = split
 
 
+def _in_parts(x: Tensor, axis: int, size: int) -> tuple[Tensor, ...]:
+    total = x._sizes[axis]
+    # A number of parts: of a size left open that of the trace.
+    parts = operator.index(-(-total // size)) if total else 1
+    return _cut(x, axis, [size] * (parts - 1) + [total - size * (parts - 1)])
+
+
 def _cut(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    plain = None if STATE.watched else _cut_plainly(x, axis, sizes)
+    if plain is not None:
+        return plain
     parts, start = [], 0
     for size in sizes:
         parts.append(sliced(x, axis, start, size, 1))
+        start += size
+    return tuple(parts)
+
+
+def _cut_plainly(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...] | None:
+    """The parts as NumPy's views; None of what has no array, or a history with rules of its own."""
+    array, start = x._value, 0
+    if array.__class__ is not np.ndarray:
+        return None
+    whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (array.ndim - axis - 1)
+    steps = (1,) * array.ndim
+    parts = []
+    for size in sizes:
+        at = start if size else 0
+        value = array[(*whole, slice(at, at + size))]
+        place = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
+        part = view_plainly(m.slice_, place, x, value)
+        if part is None:
+            return None
+        parts.append(part)
         start += size
     return tuple(parts)
 
@@ -283,7 +316,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     total = input._sizes[axis]
     if not total:
         return _cut(input, axis, [0] * chunks)
-    return split(input, -(-total // chunks), axis)
+    return _in_parts(input, axis, -(-total // chunks))
 
 
 unsafe_chunk = chunk

@@ -82,7 +82,7 @@ class DType(Enum):
         """The DType of anything NumPy takes as a dtype. Raises DTypeError for unsupported ones."""
         if isinstance(dtype, DType):
             return dtype
-        known = _BY_NUMPY.get(np.dtype(dtype))
+        known = _BY_NUMPY.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
         if known is None:
             raise DTypeError(
                 f"dtype {np.dtype(dtype)} is not supported",
@@ -153,7 +153,7 @@ class TensorType:
     is_symbolic: bool  # whether a dimension is known only when the program runs
 
     def __new__(cls, dtype: DType, shape: Shape) -> TensorType:
-        known = _INTERNED.get((dtype, shape))
+        known = INTERNED.get((dtype, shape))
         # Whether a size can be negative is asked each time: the answer may be an example's.
         if known is not None and not known.is_symbolic:
             return known
@@ -172,9 +172,9 @@ class TensorType:
         put("numel", math.prod(type.shape))
         put("nbytes", type.numel * dtype.itemsize)
         put("text", f"{dtype.value}[{','.join(map(str, type.shape))}]")
-        if len(_INTERNED) >= _LIMIT[0]:
+        if len(INTERNED) >= _LIMIT[0]:
             _forget_unused()
-        return _INTERNED.setdefault((dtype, type.shape), type)
+        return INTERNED.setdefault((dtype, type.shape), type)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a TensorType is fixed: {name} cannot be set")
@@ -210,7 +210,8 @@ class TensorType:
     @staticmethod
     def of(array: Any) -> TensorType:
         """The type of a NumPy array (or anything with dtype and shape)."""
-        return TensorType(DType.of(array.dtype), tuple(array.shape))
+        dtype, shape = DType.of(array.dtype), tuple(array.shape)
+        return INTERNED.get((dtype, shape)) or TensorType(dtype, shape)
 
     @staticmethod
     def parse(text: str, sizes: Mapping[str, Extent] | None = None) -> TensorType:
@@ -233,17 +234,18 @@ class TensorType:
 
 
 _COMPILED_NAMES = {dtype.value for dtype in COMPILED}
-_INTERNED: dict[tuple[DType, Shape], TensorType] = {}
+INTERNED: dict[tuple[DType, Shape], TensorType] = {}
+"""The types there are. Whoever has a shape of numbers may look here first."""
 _LEAST_LIMIT = 8192
 _LIMIT = [_LEAST_LIMIT]
 """Types that are kept before those that nobody holds are forgotten: sizes may go on for ever."""
 
 
 def _forget_unused() -> None:
-    for key in list(_INTERNED):
-        if not other_references(_INTERNED, key):
-            del _INTERNED[key]
-    _LIMIT[0] = max(_LEAST_LIMIT, 2 * len(_INTERNED))
+    for key in list(INTERNED):
+        if not other_references(INTERNED, key):
+            del INTERNED[key]
+    _LIMIT[0] = max(_LEAST_LIMIT, 2 * len(INTERNED))
 
 
 _TYPE_TEXT = re.compile(r"([a-z][a-z0-9]*+)\[([^][]*+)\]", re.ASCII)

@@ -147,10 +147,15 @@ def _write_order(s: Any, memory: SerialMemory) -> None:
 
 
 def _order(words: Array) -> Array:
+    return order_by(words.astype(np.int64) & (2**32 - 1))
+
+
+def order_by(words: Array) -> Array:
+    """The order that words give, here i64 of 0 to 2**32 - 1: see `shuffled`."""
     order = list(range(len(words) + 1))
-    unsigned = words.astype(np.int64) & (2**32 - 1)
-    others = unsigned % np.arange(len(order), 1, -1) + np.arange(len(words))
-    for at, other in enumerate(others.tolist()):
+    left = np.arange(len(order), 1, -1)
+    for at, other in enumerate((words % left).tolist()):
+        other += at
         order[at], order[other] = order[other], order[at]
     return np.array(order, np.int64)
 

@@ -28,7 +28,7 @@ from frontend.engine.tensors.views import View
 from graphc.errors import GraphError
 from graphc.ir.builder import user_location
 from graphc.ir.nodes import exact
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import INTERNED, DType, TensorType
 from graphc.ops.composite import stack
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul, paired_matmul
 from graphc.ops.elementwise import cast
@@ -210,9 +210,11 @@ def joined_plainly(
     recorded = False
     if STATE.grad_enabled:
         for x in operands:
-            if x._view is not None:
-                x._view.bring_history(x)
-            recorded |= x._requires_grad
+            view = x._view
+            if view is not None and view.known != x._counter[0]:
+                view.bring_history(x)
+            if x._requires_grad:
+                recorded = True
     if recorded and not dtype.is_computed:
         return None  # complex numbers have rules of their own
     result = make(value, TensorType(dtype, value.shape))
@@ -224,10 +226,10 @@ def joined_plainly(
 def view_plainly(op: Any, attributes: dict[str, Any], x: Tensor, value: Any) -> Tensor | None:
     """`value`, which NumPy made of the array of `x` as `op` is defined, as a tensor: a view where
     it shares memory, recorded. None where that is left to `apply`. Nothing is watched."""
-    type = x.tensor_type
+    type, shape = x.tensor_type, value.shape
     result = _new(Tensor)
     result._value = value
-    result.tensor_type = TensorType(type.dtype, value.shape)
+    result.tensor_type = INTERNED.get((type.dtype, shape)) or TensorType(type.dtype, shape)
     tracked = recorded = False
     if STATE.grad_enabled:
         if x._view is not None:
@@ -238,7 +240,11 @@ def view_plainly(op: Any, attributes: dict[str, Any], x: Tensor, value: Any) -> 
     base, array = value.base, x._value
     if base is not None and (base is array or base is array.base):
         result._counter = counter = x._counter
-        result._view = View(x, op, attributes, counter[0], tracked)
+        result._view = view = _new(View)  # written out: a call less
+        view._parent, view._former = x, x._former
+        view.op, view.attributes = op, attributes
+        view.seen = view.known = counter[0]
+        view.tracked = tracked
     else:
         result._counter = [0]
     if recorded:

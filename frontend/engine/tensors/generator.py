@@ -27,6 +27,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.mersenne_twister import AS_SEEDED, WORDS
 from graphc.system import IMPORTING, after_fork
 
+_WORDS = np.dtype(np.int64)
 _INSIDE = TensorType(DType.i64, (2,))
 _TWISTER = TensorType(DType.i32, (WORDS + 1,))
 _SPARE = TensorType(DType.f64, (2,))
@@ -105,7 +106,9 @@ class Generator:
 
     def words(self, count: int) -> np.ndarray:
         """The next words of the stream as i64 from 0 to 2**32 - 1, outside of a trace."""
-        twister = self.twister
+        twister = self._twister
+        if twister is None:
+            twister = self.twister
         array = twister._array("a random draw")
         if not array.flags.writeable:
             make_writable(array)
@@ -200,12 +203,16 @@ class _WordEngine:
         with self.lock:
             memory = self._load() if self.memory is None else self.memory
             memory[:] = state
-            if not 0 <= memory[WORDS] <= WORDS:
-                memory[WORDS] = WORDS
+            used = memory.item(WORDS)
+            if not 0 <= used <= WORDS:
+                used = memory[WORDS] = WORDS
             raw = self.bits.random_raw(count)
-            if count:
+            if used + count <= WORDS:  # the words are the same, one more was used of each drawn
+                if count:
+                    state[WORDS] = used + count
+            else:
                 state[:] = memory
-        words: np.ndarray = raw.view(np.int64)
+        words: np.ndarray = raw.view(_WORDS)
         return words
 
 

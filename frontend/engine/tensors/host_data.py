@@ -21,6 +21,7 @@ from graphc.ops.conversion import convert
 _SUPPORTED = [kind.numpy for kind in DType]
 _PLAIN = {bool: DType.bool, int: DType.i64, float: DType.f32}
 _WIDE = (DType.bool, DType.i64, DType.f32, DType.f64)
+_OVERFLOW = "Overflow when unpacking long long"
 _INTEGER_LIMITS = {kind: np.iinfo(kind.numpy) for kind in DType if kind.is_integer}
 
 
@@ -34,6 +35,10 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
         plain = default if type(data) is float else _PLAIN[type(data)]
         if plain in _WIDE and -1e18 <= data <= 1e18:  # nothing is beyond its range
             return np.array(data, plain.numpy)
+    if data.__class__ in (list, tuple):
+        row = _row(data, kind, default)
+        if row is not None:
+            return row
     if isinstance(data, Handle):
         data = data._array("tensor()")  # type: ignore[attr-defined]
     elif not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__array__"):
@@ -43,6 +48,29 @@ def array_of(data: Any, dtype: Any, default: DType, copy: bool) -> np.ndarray:
     leaves = _Leaves(data)
     kind = leaves.dtype(default) if kind is None else kind
     return numbers_as(leaves.values, kind).reshape(leaves.shape)
+
+
+def _row(data: Any, kind: DType | None, default: DType) -> np.ndarray | None:
+    """An array of a list or tuple of numbers of one type, Python's or NumPy's; None of others."""
+    types = set(map(type, data))
+    if len(types) != 1:
+        return None
+    (each,) = types
+    plain = _PLAIN.get(each)
+    if plain is None:
+        if kind is None and issubclass(each, np.number | np.bool_):
+            array = np.array(data)
+            check_supported(array)
+            return array
+        return None
+    if kind is None:
+        kind = default if each is float else plain
+    if kind is plain and kind is DType.i64:
+        try:
+            return np.array(data, np.int64)
+        except OverflowError:
+            raise ValueError(_OVERFLOW) from None
+    return numbers_as(data, kind)
 
 
 def _of_array(array: np.ndarray, kind: DType | None, copy: bool) -> np.ndarray:
@@ -92,7 +120,7 @@ def numbers_as(values: Any, kind: DType) -> np.ndarray:
     except OverflowError:
         exact = None
     if exact is None:
-        raise ValueError("Overflow when unpacking long long")
+        raise ValueError(_OVERFLOW)
     low, high = _INTEGER_LIMITS[kind].min, _INTEGER_LIMITS[kind].max
     # PyTorch lets a negative number wrap in an unsigned type.
     if exact.size and (exact.min() < (low or -high) or exact.max() > high):

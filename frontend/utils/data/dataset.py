@@ -74,13 +74,15 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes[-1]
 
     def __getitem__(self, index: int) -> Any:
-        if index < -len(self):
-            raise ValueError("absolute value of index should not exceed dataset length")
-        if index >= len(self):  # iteration relies on this error
-            raise IndexError(f"index {index} is out of bounds for {len(self)} items")
-        index %= len(self)
-        which = bisect_right(self.cumulative_sizes, index)
-        return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        ends = self.cumulative_sizes
+        which = bisect_right(ends, index)
+        if which == len(ends):  # iteration relies on this error
+            raise IndexError(f"list index out of range: {index} of {len(self)} items")
+        return self.datasets[which][index - ends[which - 1] if which else index]
 
 
 class StackDataset(Dataset):
@@ -136,9 +138,20 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The items of `dataset` at `indices`."""
+    """The items of `dataset` at `indices`. Raises NotImplementedError for a class that has a
+    `__getitem__` of its own but no `__getitems__`, by which loaders ask."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]):
+        kind = type(self)
+        own_items = kind.__getitem__ is not Subset.__getitem__
+        if own_items and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__. When subclassing "
+                "Subset and overriding __getitem__, you must also override __getitems__ to ensure "
+                "DataLoader works correctly with your custom logic. A simple implementation:\n\n"
+                "def __getitems__(self, indices):\n"
+                "    return [self.__getitem__(idx) for idx in indices]"
+            )
         self.dataset = dataset
         self.indices = indices
 

@@ -10,7 +10,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from frontend.utils.data.collate import default_collate
+from frontend.engine.tensors.tensor import Tensor
+from frontend.utils.data.collate import (
+    collate_tensor_fn,
+    default_collate,
+    default_collate_fn_map,
+)
 from frontend.utils.data.dataset import batch_of, items_of
 
 
@@ -31,7 +36,9 @@ class OfItems:
         return lambda indices: self._batch(dataset, indices)
 
     def _batch(self, dataset: Any, indices: list[int]) -> Any:
-        if self.collate is default_collate:
+        # Where rows are stacked, they are those that an index of positions gives.
+        stacks = default_collate_fn_map.get(Tensor) is collate_tensor_fn
+        if self.collate is default_collate and stacks:
             batch = batch_of(dataset, indices)
             if batch is not None:
                 return batch

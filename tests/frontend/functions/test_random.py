@@ -311,3 +311,13 @@ def test_refusals(call: Any, kind: type[Exception], message: str) -> None:
 def test_floats_that_skip_numbers_warn() -> None:
     with pytest.warns(UserWarning, match="out of bounds"):
         torch.randint(0, 2**25, (2,), dtype=torch.float32)
+
+
+def test_words_one_by_one_are_those_drawn_at_once() -> None:
+    """Also where the 624 words of the state end between two draws."""
+    one, together = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+    counts = (1, 0, 600, 22, 1, 1, 700, 3)
+    parts = [torch.rand(count, generator=one) for count in counts]
+    whole = torch.rand(sum(counts), generator=together)
+    assert torch.equal(torch.cat(parts), whole)
+    assert torch.equal(one.get_state(), together.get_state())

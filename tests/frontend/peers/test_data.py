@@ -18,6 +18,10 @@ class Dict(dict):
     pass
 
 
+class Array(np.ndarray):
+    pass
+
+
 class List(list):
     pass
 
@@ -78,6 +82,12 @@ def items() -> dict[str, list[Any]]:
         "lists": [[1, 2], [3, 4]], "own lists": [List([1, 2])], "nested": [[(1, 2)], [(3, 4)]],
         "uneven": [[1, 2], [3]], "uneven arrays": [np.ones(2), np.ones(3)],
         "objects": [object()], "none": [None], "sets": [{1}], "other keys": [{"a": 1}, {"b": 1}],
+        "transposed arrays": [np.arange(6.0).reshape(2, 3).T] * 2,
+        "arrays of two dtypes": [np.ones(2, np.float32), np.ones(2)],
+        "own arrays": [np.ones(2).view(Array)] * 2,
+        "one own array": [np.ones(2), np.ones(2).view(Array)],
+        "empty arrays": [np.ones((0, 3), np.float32)] * 2, "big integers": [2**63 - 1, -(2**63)],
+        "too big": [2**63, 1], "numpy numbers": [np.int64(1), np.float32(2)],
         "nothing": [], "ranges": [range(2), range(2)],
     }  # fmt: skip
 
@@ -90,6 +100,66 @@ def test_collation(peer: Any, name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in items() if n not in ("objects", "sets", "ranges")])
 def test_conversion(peer: Any, name: str) -> None:
     same(peer, lambda t: t.utils.data.default_convert(items()[name]))
+
+
+def tensors(t: Any) -> dict[str, Any]:
+    """Items that are tensors, of all kinds that are stacked in ways of their own."""
+    x = t.arange(24).reshape(4, 3, 2)
+    w = t.ones(2, requires_grad=True)
+    return {
+        "rows": list(x), "numbers": list(x[0, 0]), "of no elements": [x[:0, 0]] * 2,
+        "transposed": [row.T for row in x], "two dtypes": [x[0], x[1].float()],
+        "two shapes": [x[0], x[1, :1]], "with a number": [x[0], 3],
+        "parameters": [t.nn.Parameter(w)], "of a history": [w * 2, w * 3],
+        "views with a history": list((w * 2)[None].expand(3, 2)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", tensors(frontend))
+def test_collation_of_tensors(peer: Any, name: str) -> None:
+    def collated(t: Any) -> Any:
+        batch = t.utils.data.default_collate(tensors(t)[name])
+        return [batch.detach(), batch.dtype == t.int64, batch.requires_grad, batch.is_contiguous()]
+
+    same(peer, collated)
+
+
+def test_types_in_the_default_map(peer: Any) -> None:
+    """Users put types of theirs there, and functions of theirs for others."""
+
+    def batches(t: Any) -> Any:
+        known = t.utils.data._utils.collate.default_collate_fn_map
+        data = t.utils.data.TensorDataset(t.arange(4.0))
+        former = dict(known)
+        known[set] = lambda batch, *, collate_fn_map=None: sorted(set.union(*batch))
+        known[t.Tensor] = lambda batch, *, collate_fn_map=None: t.cat([x[None] for x in batch]) + 1
+        try:
+            collate = t.utils.data.default_collate
+            arrays = [np.zeros(2), np.ones(2)]
+            loader = t.utils.data.DataLoader(data, batch_size=2)
+            return [collate([{1}, {2}]), collate([(t.ones(1), {3})]), collate(arrays), list(loader)]
+        finally:
+            known.clear()
+            known.update(former)
+
+    same(peer, batches)
+
+
+def test_a_subset_with_items_of_its_own(peer: Any) -> None:
+    def items_of(t: Any, also: bool) -> Any:
+        class Doubled(t.utils.data.Subset):
+            def __getitem__(self, index: Any) -> Any:
+                return 2 * super().__getitem__(index)
+
+            if also:
+
+                def __getitems__(self, indices: Any) -> Any:
+                    return [self[i] for i in indices]
+
+        return list(t.utils.data.DataLoader(Doubled([1, 2, 3], [0, 2]), batch_size=2))
+
+    same(peer, lambda t: items_of(t, True))
+    same(peer, lambda t: items_of(t, False))
 
 
 def streams(t: Any) -> Any:
@@ -128,6 +198,7 @@ CALLS: dict[str, Any] = {
     "concat items": lambda t, d: [d.ConcatDataset([[1, 2], [3]])[i] for i in (-1, -3, 0, 2)],
     "concat sizes": lambda t, d: d.ConcatDataset([[1, 2], [3]]).cumulative_sizes,
     "concat of none": lambda t, d: d.ConcatDataset([]),
+    "concat behind": lambda t, d: d.ConcatDataset([[1, 2], [3]])[3],
     "concat before": lambda t, d: d.ConcatDataset([[1, 2], [3]])[-5],
     "concat of streams": lambda t, d: d.ConcatDataset([streams(t)()]),
     "sum": lambda t, d: len(d.TensorDataset(t.ones(2)) + d.TensorDataset(t.ones(3))),
