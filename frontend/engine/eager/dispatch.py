@@ -256,6 +256,7 @@ def record_moved(
     node.saves = saves = _new(Saves)
     saves.result_types = (result.tensor_type,)
     saves.inputs = saves.outputs = ()
+    saves.rules = None
     node.sequence = next_sequence()
     if len(operands) == 1:  # it is what records
         (x,) = operands
@@ -286,7 +287,7 @@ class _Quiet(threading.local):
         self.run = _quiet_runner()
 
 
-_QUIET = _Quiet()
+QUIET = _Quiet()
 _new = object.__new__
 _Array = np.ndarray
 
@@ -299,7 +300,7 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
             return _uncomputed(op, operands, prepared)
     try:
         native = prepared.native
-        value = native.call(*arrays) if native else _QUIET.run(prepared.compute, *arrays)
+        value = native.call(*arrays) if native else QUIET.run(prepared.compute, *arrays)
     except GraphError as error:  # a content check inside a composite
         raise located(error) from None
     result = _new(Tensor)
@@ -317,7 +318,7 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
             return _uncomputed(op, operands, prepared)
     try:
         run = prepared.run
-        values = run(arrays) if prepared.native else _QUIET.run(run, arrays)
+        values = run(arrays) if prepared.native else QUIET.run(run, arrays)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
@@ -400,7 +401,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
     if array.__class__ is not _Array:
         return CONTEXT.apply(op, (x,), {})[0]
     native = prepared.native
-    value = native.call(array) if native else _QUIET.run(prepared.compute, array)
+    value = native.call(array) if native else QUIET.run(prepared.compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -422,7 +423,7 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     if left.__class__ is not _Array or right.__class__ is not _Array:
         return CONTEXT.apply(op, (x, y), {})[0]
     native = prepared.native
-    value = native.call(left, right) if native else _QUIET.run(prepared.compute, left, right)
+    value = native.call(left, right) if native else QUIET.run(prepared.compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
