@@ -76,6 +76,7 @@ Caches, which change no result:
 - `engine.eager.kernels.pointwise._POINTWISE`: of composites that are pointwise
 - `engine.tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `engine.eager.tape._kind`: of classes that nodes show themselves as
+- `nn.recurrent._FIT`: of types that the ops of cells take
 - `nn.functional.normalization._KNOWN`: of types of batch norms that fit
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
