@@ -64,6 +64,10 @@ class TensorContext:
             prepared = None
         if prepared is None:
             prepared = _prepare(op, operands, attributes)
+        if prepared.plain and not STATE.watched and not prepared.region:
+            result = _applied_plainly(op, operands, prepared)
+            if result is not None:
+                return (result,)
         if prepared.widened is not None:
             return self._widened(op, operands, prepared)
         if prepared.by_definition:
@@ -292,6 +296,33 @@ _new = object.__new__
 _Array = np.ndarray
 
 
+def _applied_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> Tensor | None:
+    """The one result of an op without checks that makes no view, recorded; nothing is watched. None
+    where an operand has no array."""
+    arrays = [x._value for x in operands]
+    for array in arrays:
+        if array.__class__ is not _Array:
+            return None
+    try:
+        native = prepared.native
+        value = native.call(*arrays) if native else QUIET.run(prepared.compute, *arrays)
+    except GraphError as error:  # a content check inside a composite
+        raise located(error) from None
+    result = _new(Tensor)
+    result._value = value if value.__class__ is _Array else np.asarray(value)
+    result.tensor_type = prepared.type
+    result._counter = [0]
+    if prepared.records and STATE.grad_enabled:
+        for x in operands:
+            if x._view is not None:
+                x._view.bring_history(x)
+        wanted = tuple([x._requires_grad for x in operands])
+        if True in wanted:
+            edges = [(x._edge or (x, 0)) if x._requires_grad else None for x in operands]
+            record_one(prepared, operands, wanted, tuple(edges), result)
+    return result
+
+
 def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
     """The one result of an op without checks that makes no view."""
     arrays = [x._value for x in operands]
@@ -410,7 +441,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
@@ -438,15 +469,16 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _record_one(prepared, (x, y), (one, other), edges, result)
+            record_one(prepared, (x, y), (one, other), edges, result)
     return result
 
 
-def _record_one(
+def record_one(
     prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
-    edges: tuple[Any, ...], result: Tensor,
+    edges: tuple[Any, ...], result: Tensor, arrays: tuple[Any, ...] | None = None,
 ) -> None:  # fmt: skip
-    """`record` for one result, outside of traces."""
+    """`record` for one result, outside of traces. `arrays`: what was computed with, where that is
+    not the operands as they are."""
     saves = prepared.saves.get(wanted) or prepared.saves_for(wanted, operands)
     node = _new(TapeNode)
     node.op = prepared.op
@@ -455,7 +487,8 @@ def _record_one(
     node.sequence = next_sequence()
     node.edges = edges
     if saves.inputs:
-        node.inputs = [(x := operands[i], x._value, x._counter[0]) for i in saves.inputs]
+        values = [x._value for x in operands] if arrays is None else arrays
+        node.inputs = [(x := operands[i], values[i], x._counter[0]) for i in saves.inputs]
     result._edge = (node, 0)
     result._requires_grad = True
     if saves.outputs:
