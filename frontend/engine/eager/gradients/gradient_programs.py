@@ -57,15 +57,20 @@ def passed_on(node: TapeNode, needed: Flags | None, gradients: Gradients) -> boo
     rules = node.saves.rules
     if rules is None:
         return _moved_back(node, gradients)
-    results = len(node.saves.result_types)
-    of_results = [gradients.pop((node, index), None) for index in range(results)]
-    given = [gradient._value for gradient in of_results if gradient is not None]
-    present = (True,) if len(given) == results == 1 else tuple([g is not None for g in of_results])
+    present: Flags = ()
+    of_results, given, fit = [], [], True
+    for index, type in enumerate(node.saves.result_types):
+        gradient = gradients.pop((node, index), None)
+        of_results.append(gradient)
+        present += (gradient is not None,)
+        if gradient is not None:
+            given.append(gradient._value)
+            fit &= gradient.tensor_type is type  # a hook may have put another one in its place
     rule = rules.get((needed, present), _UNKNOWN)
     if rule is _UNKNOWN:
         rule = rules[needed, present] = ArrayRule.of(node, needed, present) if given else None
-    values = None if rule is None else rule.run(node, given)
-    if values is None:
+    values = None if rule is None or not fit else rule.run(node, given)
+    if rule is None or values is None:
         for index, gradient in enumerate(of_results):
             if gradient is not None:
                 gradients[node, index] = gradient
