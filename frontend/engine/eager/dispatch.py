@@ -71,8 +71,7 @@ class TensorContext:
         if prepared.widened is not None:
             return self._widened(op, operands, prepared)
         if prepared.by_definition:
-            parts = op.define(*operands, **prepared.attributes)
-            return parts if isinstance(parts, tuple) else (parts,)
+            return _defined(op, operands, prepared)
         wanted = None
         if prepared.records and STATE.grad_enabled:
             for x in operands:
@@ -82,8 +81,7 @@ class TensorContext:
             if True not in wanted:
                 wanted = None
             elif prepared.composite:
-                parts = op.define(*operands, **prepared.attributes)
-                return parts if isinstance(parts, tuple) else (parts,)
+                return _defined(op, operands, prepared)
             elif prepared.region and op.is_plain(prepared.attributes):
                 full = op.recorded(prepared.operand_types, prepared.attributes)
                 if full is not prepared.attributes:
@@ -143,6 +141,12 @@ OF_HALVES: dict[Any, Callable[..., Any]] = {
 
 CONTEXT = TensorContext()
 Tensor.context = CONTEXT
+
+
+def _defined(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
+    """The results of a composite, by the ops of its definition."""
+    parts = op.define(*operands, **prepared.attributes)
+    return parts if isinstance(parts, tuple) else (parts,)
 
 
 def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Prepared:
