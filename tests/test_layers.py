@@ -31,8 +31,8 @@ FOLDERS: dict[Name, str] = {
         "engine.tensors"
     ),
     ("frontend", "engine", "eager"): (
-        "gradients,autocasting,fused,reinterpreting promotion,host_ops dispatch prepared tape "
-        "node_names,uncompiled kernels"
+        "gradients,autocasting,fused,reinterpreting promotion,host_ops spreading dispatch prepared "
+        "tape node_names,uncompiled kernels"
     ),
 }
 """Folders within a layer, in the order of their imports: those of one place in the list import

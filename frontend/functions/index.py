@@ -14,6 +14,7 @@ import numpy as np
 
 from frontend.engine.eager.dispatch import CONTEXT, filled, record_moved
 from frontend.engine.eager.promotion import casted, expanded
+from frontend.engine.eager.tape import Saves, record
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.memory_tracking import count_write
@@ -25,6 +26,7 @@ from frontend.functions.declarations import public
 from frontend.functions.indices import IndexPart, Joined, is_mask, placement, wrapped
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
+from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import INTERNED, DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, order
@@ -109,6 +111,7 @@ def _selected(self: Tensor, index: Any) -> Tensor:
 
 _NUMBERS = (int, NoneType)
 _BASIC_KINDS = (int, slice, tuple, NoneType, EllipsisType)
+_SET_KINDS = (*_BASIC_KINDS, Tensor)
 
 
 def _is_basic(item: Any) -> bool:
@@ -235,20 +238,42 @@ def _picked_by_several(x: Tensor, index: tuple[Any, ...]) -> Tensor | None:
         if item._value.__class__ is not np.ndarray or not item._value.ndim:
             return None
         picks.append(item._value)
-    try:
-        if not (x.requires_grad and STATE.grad_enabled):
-            value = np.ascontiguousarray(array[tuple(picks)])
-            return make(value, TensorType(x.tensor_type.dtype, value.shape))
-        # One position in the dimensions together: that is what the gradient goes along.
-        lead, rest = shape[: len(picks)], shape[len(picks) :]
-        position = np.ravel_multi_index(
-            [np.where(at < 0, at + size, at) for at, size in zip(picks, lead)], lead
-        )
-    except (IndexError, ValueError):
+    dtype = x.tensor_type.dtype
+    recorded = x.requires_grad and STATE.grad_enabled
+    if recorded and not dtype.is_computed:
         return None
-    flat = s.reshape(x, math.prod(lead), *rest)
-    at = from_data(np.asarray(position, np.int64), copy=False)
-    return CONTEXT.apply(indexing.take, (flat, at), {"axis": 0})[0]
+    try:
+        value = np.ascontiguousarray(array[tuple(picks)])
+    except IndexError:
+        return None
+    result = make(value, TensorType(dtype, value.shape))
+    if recorded:
+        # All lie within: to wrap is to count negative ones from the end.
+        positions = np.asarray(np.ravel_multi_index(picks, shape[: len(picks)], mode="wrap"))
+        at = make(positions, TensorType(DType.i64, positions.shape))
+        types = (x.tensor_type, at.tensor_type)
+        saves = Saves(types, (result.tensor_type,), ((False, True), (False,)))
+        record(_SEVERAL, {"dimensions": len(picks)}, (x, at), (result,), saves)
+    return result
+
+
+class PickedBySeveral:
+    """What positions of several dimensions, taken for one, pick together, as of an op."""
+
+    name = "take"
+
+    def vjp(self, gradient: Any, output: Any, x: Any, at: Any, *, dimensions: int) -> Any:
+        lead, rest = x.shape[:dimensions], x.shape[dimensions:]
+
+        def by_x() -> Any:
+            zeros = broadcast_to(lift(0, gradient), (math.prod(lead), *rest))
+            whole = indexing.index_add(zeros, at, gradient, axis=0)
+            return m.reshape(whole, shape=x.shape)
+
+        return by_x, None
+
+
+_SEVERAL = PickedBySeveral()
 
 
 def _taken(x: Tensor, positions: dict[int, Tensor]) -> Tensor:
@@ -263,7 +288,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`self[index] = value`, in place. `value` is a number, or a tensor that broadcasts to what the
     index selects; where positions repeat, the last value in row-major order stays. Raises
     IndexError, RuntimeError where `value` does not fit, TypeError where it is neither."""
-    if index.__class__ in _BASIC_KINDS and not STATE.watched and _set_plainly(self, index, value):
+    if index.__class__ in _SET_KINDS and not STATE.watched and _set_plainly(self, index, value):
         return
     value = value if isinstance(value, Tensor) else _number(self, value)
     if index is False:
@@ -426,8 +451,8 @@ def _spread(value: Tensor, shape: tuple[int, ...], *, indexed: bool = True) -> T
 
 
 def _set_plainly(self: Tensor, index: Any, value: Any) -> bool:
-    """Write by numbers, slices, None and `...` as NumPy does, a number or a tensor of the dtype,
-    where nothing is recorded. False: nothing is written."""
+    """Write by numbers, slices, None and `...` as NumPy does, a number or a tensor of the dtype, or
+    a number by a mask, where nothing is recorded. False: nothing is written."""
     target, kind = self._value, self.tensor_type.dtype
     if target.__class__ is not np.ndarray or not target.flags.writeable or self._frozen is not None:
         return False
@@ -445,13 +470,20 @@ def _set_plainly(self: Tensor, index: Any, value: Any) -> bool:
         return False
     if STATE.grad_enabled and (recorded or self._view is not None):
         return False
-    index = index if index.__class__ is tuple else (index,)
-    if not all(map(_is_basic, index)):
-        return False
+    if index.__class__ is Tensor:
+        places = index._value
+        if index.tensor_type.dtype is not DType.bool or new is not value:
+            return False
+        if places.__class__ is not np.ndarray or places.shape != target.shape[: places.ndim or 1]:
+            return False
+    else:
+        index = index if index.__class__ is tuple else (index,)
+        if not all(map(_is_basic, index)):
+            return False
+        places = index if Ellipsis in index else (*index, ...)
     written = True
     try:
-        part = target[index if Ellipsis in index else (*index, ...)]
-        part[...] = new
+        target[places] = new
     except (IndexError, ValueError):
         written = False
     finally:  # an interrupt that comes behind the write finds it counted

@@ -427,6 +427,9 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @public(at="", method=True)
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
     """Itself where its elements lie in row-major order, else a copy that does."""
+    array = self._value
+    if array.__class__ is np.ndarray and array.flags.c_contiguous and STATE.mode is None:
+        return self
     if self.is_contiguous():
         return self
     copy = self.clone()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frontend.engine.eager.dispatch import apply_one
+from frontend.engine.eager.dispatch import CONTEXT, apply_one
 from frontend.engine.eager.promotion import casted, promote_types
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.engine.tensors.tensor import Tensor, from_data
@@ -78,6 +78,9 @@ def msort(input: Tensor, *, out: Any = None) -> Tensor:
     return stored(sort(input, 0).values, out)
 
 
+_BY_ONE_OP = (DType.f32, DType.f64, DType.i32, DType.i64)
+
+
 @public(method=True, node="Topk")
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *,
@@ -92,8 +95,12 @@ def topk(
     x = s.as_line(input)
     if not 0 <= k <= x._sizes[axis]:
         raise fail(AttributeValueError, "selected index k out of range")
-    indices = s.contiguous(s.narrow(order_of(x, axis, largest), axis, 0, k))
-    pair = picked(x, indices, axis), indices
+    if k and x.dtype in _BY_ONE_OP:
+        attributes = {"k": k, "axis": axis, "largest": bool(largest)}
+        pair = CONTEXT.apply(o.topk, (x,), attributes)
+    else:
+        indices = s.contiguous(s.narrow(order_of(x, axis, largest), axis, 0, k))
+        pair = picked(x, indices, axis), indices
     whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
     return stored(whole, out)
 

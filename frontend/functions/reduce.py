@@ -26,15 +26,15 @@ from frontend.functions.logic import isnan, truth
 from graphc.errors import DTypeError, IndexRangeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
-from graphc.ops import composite, indexing, reduce, summaries
+from graphc.ops import composite, indexing, order, reduce, summaries
 from graphc.ops import movement as m
 from graphc.ops.linear_algebra import norms
 
 
 def dimension(dim: int, rank: int) -> int:
     """`dim` counted from the front; a 0-d tensor counts as 1-d. Raises IndexError."""
-    if type(dim) is int and 0 <= dim < rank:
-        return dim
+    if type(dim) is int and -rank <= dim < rank:
+        return dim if dim >= 0 else dim + rank
     dim = index_of(dim)
     bound = rank or 1
     if not -bound <= dim < bound:
@@ -239,6 +239,14 @@ def _along(name: str, op: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tens
         dimension(dim, 0)
         return x.clone(), filled(0, DType.i64, ()).clone()
     axis = dimension(dim, x.dim())
+    if x.dtype.is_computed and not x.dtype.is_storage and x.dtype is not DType.bool:
+        _needs_elements(name, x, axis)
+        least = op is reduce.argmin
+        values, index = CONTEXT.apply(order.extreme, (x,), {"axis": axis, "least": least})
+        if keepdim:
+            kept = {"shape": x._sizes[:axis] + (1,) + x._sizes[axis + 1 :]}
+            values, index = [CONTEXT.apply(m.reshape, (y,), kept)[0] for y in (values, index)]
+        return values, index
     index = _position(name, op, x, axis, True)
     values = CONTEXT.apply(indexing.gather, (x, index), {"axis": axis})[0]
     if keepdim:

@@ -18,6 +18,7 @@ from frontend.engine.eager.autocasting import lower_precision
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors import tree
+from frontend.engine.tensors.bounded import Bounded
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.bodies import TracedBody, captured_by
@@ -27,7 +28,9 @@ from frontend.functions import control
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
+from graphc.ir.types import DType, TensorType
 from graphc.ops.control import scan as scan_op
+from graphc.ops.nn.recurrent import gru_cell, lstm_cell
 from graphc.ops.parts import split
 
 Carry = tuple[Tensor, ...]
@@ -140,6 +143,52 @@ def _gru_step(recurrent: Tensor, bias: Tensor | None) -> Step:
         return (h,), h
 
     return step
+
+
+_CELLS = {"LSTM": lstm_cell, "GRU": gru_cell}
+_FIT: Bounded[Any, bool] = Bounded(1024)
+"""By mode and types, whether the op of a cell takes operands."""
+
+
+def is_one_op(mode: str, weights: Weights, states: Carry, x: Tensor) -> bool:
+    """Whether one op computes a step: of matrices of one dtype whose sizes fit."""
+    if mode not in _CELLS or weights.projection is not None or STATE.autocast is not None:
+        return False
+    types = tuple([operand.tensor_type for operand in _operands(weights, states, x)])
+    fit = _FIT.get((mode, types))
+    if fit is None:
+        fit = _FIT[mode, types] = _fits(mode, weights, types)
+    return fit
+
+
+def _operands(weights: Weights, states: Carry, x: Tensor) -> tuple[Tensor, ...]:
+    biases = (weights.input_bias, weights.hidden_bias)
+    given = [bias for bias in biases if bias is not None]
+    return (x, *states, weights.input, weights.hidden, *given)
+
+
+def _fits(mode: str, weights: Weights, types: tuple[TensorType, ...]) -> bool:
+    biased = weights.input_bias is not None
+    if biased is not (weights.hidden_bias is not None) or any(type.is_symbolic for type in types):
+        return False
+    x, *states, w_ih, w_hh = types[:-2] if biased else types
+    if len({type.dtype for type in types}) > 1 or x.dtype not in (DType.f32, DType.f64):
+        return False
+    if any(len(type.shape) != 2 for type in (x, *states, w_ih, w_hh)):
+        return False
+    rows, hidden = x.shape[0], w_hh.shape[1]
+    wide = CHUNKS[mode] * hidden
+    wanted = [(rows, hidden)] * len(states) + [(wide, x.shape[1]), (wide, hidden)]
+    fits = [type.shape for type in (*states, w_ih, w_hh)] == wanted
+    return fits and all(type.shape == (wide,) for type in types[len(states) + 3 :])
+
+
+def cell_step(mode: str, weights: Weights, states: Carry, x: Tensor) -> Carry:
+    """The states after one time step of input x [rows, input]."""
+    if is_one_op(mode, weights, states, x):
+        results: Carry = CONTEXT.apply(_CELLS[mode], _operands(weights, states, x), {})
+        return results[: len(states)]
+    return step_of(mode, weights)(states, gates_of(mode, weights, x))[0]
 
 
 # -- loops ---------------------------------------------------------------------------------------

@@ -19,10 +19,9 @@ from frontend.nn.recurrent import (
     Even,
     RowCounts,
     Weights,
+    cell_step,
     first_rows,
-    gates_of,
     run_layers,
-    step_of,
     unstacked,
 )
 from frontend.nn.utils.rnn import known_array
@@ -127,7 +126,7 @@ def _step(
     if mode != "GRU" and b_ih is None:
         b_ih, b_hh = b_hh, None
     weights = Weights(w_ih, w_hh, b_ih, b_hh)
-    return step_of(mode, weights)(states, gates_of(mode, weights, input))[0]
+    return cell_step(mode, weights, states, input)
 
 
 @public()

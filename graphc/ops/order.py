@@ -1,5 +1,6 @@
 """Cumulative ops and sorting along an axis. Extremes and sorts give positions: values are gathered
-at them, so that one pass serves both, and the gradient is that of the gather."""
+at them, so that one pass serves both, and the gradient is that of the gather. `topk` and `extreme`
+give both by one op."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
+from graphc.ir.dims import Extent
 from graphc.ir.handle import broadcast_to, filled_like, lift
 from graphc.ir.types import DType
 from graphc.ops.elementwise import (
@@ -26,13 +28,13 @@ from graphc.ops.elementwise import (
     ne,
     where,
 )
-from graphc.ops.indexing import gather
+from graphc.ops.indexing import gather, scatter_add
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.op import FLOATS, NUMBERS, Array, SampleDrawer
 from graphc.ops.kinds.scan import ArgScan, Scan
 from graphc.ops.kinds.sort import Sort
 from graphc.ops.movement import reshape, slice_
-from graphc.ops.reduce import keep_axes, sum
+from graphc.ops.reduce import argmax, argmin, keep_axes, sum
 from graphc.ops.scalar_functions.bitwise import shift_right
 from graphc.ops.scalar_functions.special import logaddexp
 
@@ -270,3 +272,56 @@ median = Composite(
         m(np.array([1, np.nan, 3, 2, 5]), ignore_nan=True, differentiable=False),
     ],
 )  # fmt: skip
+
+
+# -- values with their positions -----------------------------------------------------------------
+
+
+def _scattered(g: Any, x: Any, index: Any, axis: int) -> Any:
+    return scatter_add(filled_like(0, x), index, g, axis=axis)
+
+
+def _topk(x: Any, *, k: Extent, axis: int, largest: bool = True) -> tuple[Any, Any]:
+    shape = x.shape
+    if not 0 <= axis < len(shape):
+        raise ShapeError(f"topk: axis {axis} is out of range for {x.tensor_type}")
+    index = slice_(
+        argsort(x, axis=axis, descending=largest), start=(0,) * len(shape),
+        size=(*shape[:axis], k, *shape[axis + 1 :]), step=(1,) * len(shape),
+    )  # fmt: skip
+    return gather(x, index, axis=axis), index
+
+
+def _topk_vjp(g: Any, out: Any, x: Any, *, axis: int, **rest: Any) -> tuple[Any]:
+    return (lambda: None if g[0] is None else _scattered(g[0], x, out[1], axis),)
+
+
+# Results: the k greatest (or smallest) elements along the axis in order, and their positions.
+topk = Composite("topk", _topk, vjp=_topk_vjp, samples=lambda m: [
+    m(m.apart(3, 5), k=2, axis=1), m(m.apart(4, 2, 3), k=4, axis=0, largest=False),
+    m(m.apart(2, 40), k=7, axis=1), m(m.apart(0, 3), k=1, axis=1),
+    m(m.integers(3, 2, 9) * 1.0, k=5, axis=1, differentiable=False),
+])  # fmt: skip
+
+
+def _extreme(x: Any, *, axis: int, least: bool = False) -> tuple[Any, Any]:
+    position = (argmin if least else argmax)(x, axes=(axis,))
+    value = gather(x, keep_axes(position, (axis,), x.shape), axis=axis)
+    return reshape(value, shape=position.shape), position
+
+
+def _extreme_vjp(g: Any, out: Any, x: Any, *, axis: int, least: bool) -> tuple[Any]:
+    def by_x() -> Any:
+        if g[0] is None:
+            return None
+        kept = [keep_axes(each, (axis,), x.shape) for each in (g[0], out[1])]
+        return _scattered(kept[0], x, kept[1], axis)
+
+    return (by_x,)
+
+
+# Results: the first greatest (or smallest) element along the axis, and its position.
+extreme = Composite("extreme", _extreme, vjp=_extreme_vjp, samples=lambda m: [
+    m(m.apart(3, 5), axis=1), m(m.apart(4, 2, 3), axis=0, least=True), m(m.apart(2, 130), axis=1),
+    m(m.apart(0, 3), axis=1), m(m.integers(3, 2, 9) * 1.0, axis=1, differentiable=False),
+])  # fmt: skip

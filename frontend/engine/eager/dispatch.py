@@ -64,11 +64,14 @@ class TensorContext:
             prepared = None
         if prepared is None:
             prepared = _prepare(op, operands, attributes)
+        if prepared.plain and not STATE.watched and not prepared.region:
+            result = _applied_plainly(op, operands, prepared)
+            if result is not None:
+                return (result,)
         if prepared.widened is not None:
             return self._widened(op, operands, prepared)
         if prepared.by_definition:
-            parts = op.define(*operands, **prepared.attributes)
-            return parts if isinstance(parts, tuple) else (parts,)
+            return _defined(op, operands, prepared)
         wanted = None
         if prepared.records and STATE.grad_enabled:
             for x in operands:
@@ -78,8 +81,7 @@ class TensorContext:
             if True not in wanted:
                 wanted = None
             elif prepared.composite:
-                parts = op.define(*operands, **prepared.attributes)
-                return parts if isinstance(parts, tuple) else (parts,)
+                return _defined(op, operands, prepared)
             elif prepared.region and op.is_plain(prepared.attributes):
                 full = op.recorded(prepared.operand_types, prepared.attributes)
                 if full is not prepared.attributes:
@@ -139,6 +141,12 @@ OF_HALVES: dict[Any, Callable[..., Any]] = {
 
 CONTEXT = TensorContext()
 Tensor.context = CONTEXT
+
+
+def _defined(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
+    """The results of a composite, by the ops of its definition."""
+    parts = op.define(*operands, **prepared.attributes)
+    return parts if isinstance(parts, tuple) else (parts,)
 
 
 def _prepare(op: Any, operands: tuple[Any, ...], attributes: dict[str, Any]) -> Prepared:
@@ -262,6 +270,7 @@ def record_moved(
     node.saves = saves = _new(Saves)
     saves.result_types = (result.tensor_type,)
     saves.inputs = saves.outputs = ()
+    saves.rules = None
     node.sequence = next_sequence()
     if len(operands) == 1:  # it is what records
         (x,) = operands
@@ -292,9 +301,36 @@ class _Quiet(threading.local):
         self.run = _quiet_runner()
 
 
-_QUIET = _Quiet()
+QUIET = _Quiet()
 _new = object.__new__
 _Array = np.ndarray
+
+
+def _applied_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> Tensor | None:
+    """The one result of an op without checks that makes no view, recorded; nothing is watched. None
+    where an operand has no array."""
+    arrays = [x._value for x in operands]
+    for array in arrays:
+        if array.__class__ is not _Array:
+            return None
+    try:
+        native = prepared.native
+        value = native.call(*arrays) if native else QUIET.run(prepared.compute, *arrays)
+    except GraphError as error:  # a content check inside a composite
+        raise located(error) from None
+    result = _new(Tensor)
+    result._value = value if value.__class__ is _Array else np.asarray(value)
+    result.tensor_type = prepared.type
+    result._counter = [0]
+    if prepared.records and STATE.grad_enabled:
+        for x in operands:
+            if x._view is not None:
+                x._view.bring_history(x)
+        wanted = tuple([x._requires_grad for x in operands])
+        if True in wanted:
+            edges = [(x._edge or (x, 0)) if x._requires_grad else None for x in operands]
+            record_one(prepared, operands, wanted, tuple(edges), result)
+    return result
 
 
 def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[Tensor, ...]:
@@ -305,7 +341,7 @@ def _computed_plainly(op: Any, operands: tuple[Any, ...], prepared: Prepared) ->
             return _uncomputed(op, operands, prepared)
     try:
         native = prepared.native
-        value = native.call(*arrays) if native else _QUIET.run(prepared.compute, *arrays)
+        value = native.call(*arrays) if native else QUIET.run(prepared.compute, *arrays)
     except GraphError as error:  # a content check inside a composite
         raise located(error) from None
     result = _new(Tensor)
@@ -323,7 +359,7 @@ def _computed(op: Any, operands: tuple[Any, ...], prepared: Prepared) -> tuple[T
             return _uncomputed(op, operands, prepared)
     try:
         run = prepared.run
-        values = run(arrays) if prepared.native else _QUIET.run(run, arrays)
+        values = run(arrays) if prepared.native else QUIET.run(run, arrays)
     except GraphError as error:
         raise located(error) from None
     if prepared.view:
@@ -406,7 +442,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
     if array.__class__ is not _Array:
         return CONTEXT.apply(op, (x,), {})[0]
     native = prepared.native
-    value = native.call(array) if native else _QUIET.run(prepared.compute, array)
+    value = native.call(array) if native else QUIET.run(prepared.compute, array)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -415,7 +451,7 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._view is not None:
             x._view.bring_history(x)
         if x._requires_grad:
-            _record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
+            record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
 
 
@@ -428,7 +464,7 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
     if left.__class__ is not _Array or right.__class__ is not _Array:
         return CONTEXT.apply(op, (x, y), {})[0]
     native = prepared.native
-    value = native.call(left, right) if native else _QUIET.run(prepared.compute, left, right)
+    value = native.call(left, right) if native else QUIET.run(prepared.compute, left, right)
     result = _new(Tensor)
     result._value = value if value.__class__ is _Array else np.asarray(value)
     result.tensor_type = prepared.type
@@ -443,15 +479,16 @@ def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:
             edges = (
                 (x._edge or (x, 0)) if one else None, (y._edge or (y, 0)) if other else None,
             )  # fmt: skip
-            _record_one(prepared, (x, y), (one, other), edges, result)
+            record_one(prepared, (x, y), (one, other), edges, result)
     return result
 
 
-def _record_one(
+def record_one(
     prepared: Prepared, operands: tuple[Tensor, ...], wanted: tuple[bool, ...],
-    edges: tuple[Any, ...], result: Tensor,
+    edges: tuple[Any, ...], result: Tensor, arrays: tuple[Any, ...] | None = None,
 ) -> None:  # fmt: skip
-    """`record` for one result, outside of traces."""
+    """`record` for one result, outside of traces. `arrays`: what was computed with, where that is
+    not the operands as they are."""
     saves = prepared.saves.get(wanted) or prepared.saves_for(wanted, operands)
     node = _new(TapeNode)
     node.op = prepared.op
@@ -460,7 +497,8 @@ def _record_one(
     node.sequence = next_sequence()
     node.edges = edges
     if saves.inputs:
-        node.inputs = [(x := operands[i], x._value, x._counter[0]) for i in saves.inputs]
+        values = [x._value for x in operands] if arrays is None else arrays
+        node.inputs = [(x := operands[i], values[i], x._counter[0]) for i in saves.inputs]
     result._edge = (node, 0)
     result._requires_grad = True
     if saves.outputs:

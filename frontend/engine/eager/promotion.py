@@ -12,7 +12,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from frontend.engine.eager.dispatch import CONTEXT, apply_binary, filled, filled_like, view_plainly
+from frontend.engine.eager.dispatch import (
+    CONTEXT,
+    apply_binary,
+    filled,
+    filled_like,
+    view_plainly,
+)
+from frontend.engine.eager.spreading import Spread, apply_spread
 from frontend.engine.tensors.bounded import Bounded
 from frontend.engine.tensors.dtypes import CATEGORY, as_dtype, complex_of, promote_types
 from frontend.engine.tensors.state import STATE
@@ -130,8 +137,9 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
     )
 
 
-_COMMON: Bounded[Any, tuple[DType, tuple[int, ...]]] = Bounded(4096)
-"""By the types of two tensors, the dtype and the shape of what is computed of both."""
+Common = tuple[DType, tuple[int, ...], Spread | None, Spread | None]
+_COMMON: Bounded[Any, Common] = Bounded(4096)
+"""By the types of two tensors, what `_common` gives."""
 _WIDE = (e.mul, e.div)
 """What scales a half type by a number in float32: the number is not rounded first."""
 _YIELDING: tuple[tuple[type, ...], ...] = ((bool,), (int, bool), (int, float, bool), ())
@@ -172,17 +180,29 @@ def _of_two_types(op: Any, left: Tensor, right: Tensor) -> Tensor:
     key = (left.tensor_type, right.tensor_type)
     common = _COMMON.get(key)
     if common is None:
-        common = _COMMON[key] = (result_type(left, right), common_shape(left, right))
-    dtype, shape = common
+        common = _COMMON[key] = _common(left, right)
+    dtype, shape, of_left, of_right = common
     if left.tensor_type.dtype is not dtype:
         left = casted(left, dtype)
     if right.tensor_type.dtype is not dtype:
         right = casted(right, dtype)
+    if of_left is not None or of_right is not None:
+        result = apply_spread(op, left, right, of_left, of_right)
+        if result is not None:
+            return result
     if left.tensor_type.shape != shape:
         left = expanded(left, shape)
     if right.tensor_type.shape != shape:
         right = expanded(right, shape)
     return apply_binary(op, left, right)
+
+
+def _common(left: Tensor, right: Tensor) -> Common:
+    """What is computed of two tensors: its dtype and shape, and the broadcasts they need."""
+    dtype, shape = result_type(left, right), common_shape(left, right)
+    kinds = [x.tensor_type.with_dtype(dtype) for x in (left, right)]
+    of_left, of_right = [None if kind.shape == shape else Spread(kind, shape) for kind in kinds]
+    return dtype, shape, of_left, of_right
 
 
 def lifted(operand: Any) -> Any:
@@ -212,19 +232,21 @@ def floating(x: Any) -> Tensor:
 
 def no_bool_subtract(left: Any, right: Any) -> None:
     """Raise what PyTorch raises for `-` on bool tensors."""
-    are_bool = [
-        x.dtype is DType.bool if isinstance(x, Tensor) else isinstance(x, bool)
-        for x in (left, right)
-    ]
+    are_bool = (_is_bool(left), _is_bool(right))
+    if True not in are_bool:
+        return
     if all(are_bool):
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
             "`logical_xor()` operator instead.",
             location=user_location(),
         )
-    if any(are_bool):
-        raise DTypeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
-            "to invert a mask, use the `~` or `logical_not()` operator instead.",
-            location=user_location(),
-        )
+    raise DTypeError(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+        "to invert a mask, use the `~` or `logical_not()` operator instead.",
+        location=user_location(),
+    )
+
+
+def _is_bool(x: Any) -> bool:
+    return x.tensor_type.dtype is DType.bool if isinstance(x, Tensor) else isinstance(x, bool)

@@ -65,9 +65,11 @@ class UnreadTensor(Unread):
 
 class Saves:
     """What the nodes of one op and signature keep: positions of the operands and results that the
-    gradient rule reads, and the types of all."""
+    gradient rule reads, the types of all, and what backward knows of the rule (`gradient_programs`;
+    None where each node has its own)."""
 
-    __slots__ = ("inputs", "outputs", "result_types", "types")
+    __slots__ = ("inputs", "outputs", "result_types", "rules", "types")
+    rules: dict[Any, Any] | None
 
     def __init__(
         self, types: tuple[TensorType, ...], result_types: tuple[TensorType, ...], reads: Reads
@@ -76,6 +78,7 @@ class Saves:
         self.result_types = result_types
         self.inputs = tuple(i for i, read in enumerate(reads[0]) if read)
         self.outputs = tuple(i for i, read in enumerate(reads[1]) if read)
+        self.rules = {}
 
 
 class TapeNode:

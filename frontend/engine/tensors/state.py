@@ -5,7 +5,7 @@ argument, or stands in an object that the user has.
 
 Of a thread:
 - `engine.tensors.state.STATE`: below
-- `engine.eager.dispatch._QUIET`: NumPy's error state, switched off
+- `engine.eager.dispatch.QUIET`: NumPy's error state, switched off
 - `overrides.protocol.OVERRIDING`: whether types are asked for `__torch_function__`, and modes
 - `export.capture.EXPORTING`: whether it traces for an export
 - `onnx.exporting.export.WRITING`: whether that is to ONNX
@@ -65,9 +65,7 @@ Caches, which change no result:
   (`set_packing_limit`)
 - `engine.eager.kernels.native_ops._MEMO`: of kernels of single ops at their sizes
 - `engine.eager.kernels.gradient_worker._asked`: gradients that a worker is to compile ahead
-- `engine.eager.gradients.gradient_programs._STEPS`: how many ops the gradient rules of ops are
 - `engine.eager.gradients.gradient_programs._rule`: of these rules as ops
-- `engine.eager.gradients.gradient_programs._program`: of what stands for an op in a record
 - `engine.eager.gradients.gradient_programs._spread`: of numbers spread to a shape
 - `engine.eager.kernels.kernel_families._FAMILIES`: of kernels of single ops for all sizes
 - `engine.eager.kernels.kernel_families._OF_ANY_LAYOUT`: the same, by op
@@ -78,6 +76,8 @@ Caches, which change no result:
 - `engine.eager.kernels.pointwise._POINTWISE`: of composites that are pointwise
 - `engine.tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `engine.eager.tape._kind`: of classes that nodes show themselves as
+- `nn.recurrent._FIT`: of types that the ops of cells take
+- `nn.functional.normalization._KNOWN`: of types of batch norms that fit
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks

@@ -13,9 +13,10 @@ from frontend.engine.eager.autocasting import full_precision
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.fused import Fused
 from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.bounded import Bounded
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, Size, promote_types
 from frontend.engine.tensors.limits import finfo
-from frontend.engine.tensors.state import no_grad
+from frontend.engine.tensors.state import STATE, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import matrix, pointwise
 from frontend.functions.declarations import public
@@ -145,44 +146,81 @@ def batch_norm(
     Otherwise the running ones are used. Raises RuntimeError for wrong sizes and dtypes, ValueError
     for one value per channel in training.
     """
-    if training:
-        _require_several(input, math.prod(input.shape[:1] + input.shape[2:]), "value per channel")
-    elif running_mean is None or running_var is None:
-        missing = "running_mean" if running_mean is None else "running_var"
-        raise fail(ShapeError, f"{missing} must be defined in evaluation mode")
-    require_float(input, "batch_norm")
-    if input.dim() == 1 and not input.numel():
+    parts = (running_mean, running_var, weight, bias)
+    key = (training, input.tensor_type, *[None if x is None else x.tensor_type for x in parts])
+    known = None if STATE.watched else _KNOWN.get(key)
+    if known is None:
+        known = _checked_batch(input, parts, training)
+        if not STATE.watched:
+            _KNOWN[key] = known
+    kind, channels, count = known
+    if channels is None:
         return input.clone()  # as PyTorch's does, which asks nothing of an empty input's rank
-    parts = {
-        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
-    }  # fmt: skip
-    _check_channels(input, parts)
-    channels = tuple(input.shape[1:2])
-    x = casted(input, _computed_in(input, parts))
+    x = casted(input, kind)
     scale, shift = _constant(weight, 1, x, channels), _constant(bias, 0, x, channels)
     if not training:
         assert running_mean is not None and running_var is not None
         operands = (x, running_mean.detach(), running_var.detach(), scale, shift)
         return casted(CONTEXT.apply(n.batch_norm_by, operands, {"eps": eps})[0], input.dtype)
     out, level, variance = CONTEXT.apply(n.batch_norm, (x, scale, shift), {"eps": eps})
-    count = input.numel() // channels[0] if channels[0] else 0
-    if count:
-        _move(running_mean, level.detach(), momentum)
-        _move(running_var, variance.detach() * (count / max(count - 1, 1)), momentum)
+    if count and (running_mean is not None or running_var is not None):
+        unbiased = count / max(count - 1, 1)
+        _move(running_mean, running_var, level.detach(), variance.detach(), momentum, unbiased)
     return casted(out, input.dtype)
 
 
-def _move(running: Tensor | None, now: Tensor, momentum: Any) -> None:
-    """running becomes (1 - momentum) · running + momentum · now, in place."""
-    if running is None:
-        return
+_KNOWN: Bounded[Any, tuple[DType, Any, int]] = Bounded(4096)
+"""By the types of all tensors, what `_checked_batch` gives."""
+_PARTS = ("running_mean", "running_var", "weight", "bias")
+
+
+def _checked_batch(
+    input: Tensor, parts: tuple[Tensor | None, ...], training: bool
+) -> tuple[DType, Any, int]:
+    """The dtype of the statistics, the shape of one value per channel (None: nothing is done with
+    such an input), and how many elements a channel has. Raises as `batch_norm` does."""
+    shape = input._sizes
+    if training:
+        _require_several(input, math.prod(shape[:1] + shape[2:]), "value per channel")
+    elif parts[0] is None or parts[1] is None:
+        missing = "running_mean" if parts[0] is None else "running_var"
+        raise fail(ShapeError, f"{missing} must be defined in evaluation mode")
+    require_float(input, "batch_norm")
+    if len(shape) == 1 and not shape[0]:
+        return input.dtype, None, 0
+    named = dict(zip(_PARTS, parts))
+    _check_channels(input, named)
+    channels = shape[1:2]
+    count = input.numel() // channels[0] if channels[0] else 0
+    return _computed_in(input, named), channels, count
+
+
+def _move(
+    mean: Tensor | None, variance: Tensor | None, level: Tensor, spread: Tensor, momentum: Any,
+    unbiased: Any,
+) -> None:  # fmt: skip
+    """The running statistics become (1 - momentum) · what they are + momentum · what they are now,
+    in place: `level`, and `spread` · `unbiased`."""
+    kept = 1 - momentum
     with no_grad():
-        _moved((running, now), (1 - momentum, momentum))
+        if mean is not None and variance is not None:
+            _both_moved((mean, variance, level, spread), (kept, momentum, unbiased))
+        elif mean is not None:
+            _moved((mean, level), (kept, momentum))
+        elif variance is not None:
+            _moved((variance, spread * unbiased), (kept, momentum))
 
 
 @Fused
 def _moved(running: Any, now: Any, kept: Any, momentum: Any) -> tuple[Any]:
     return (running * kept + now * momentum,)
+
+
+@Fused
+def _both_moved(
+    mean: Any, variance: Any, level: Any, spread: Any, kept: Any, momentum: Any, unbiased: Any
+) -> tuple[Any, Any]:
+    return mean * kept + level * momentum, variance * kept + spread * unbiased * momentum
 
 
 def _require_several(input: Tensor, count: int, what: str) -> None:
@@ -250,8 +288,7 @@ def _track_instances(
     with no_grad():
         level = CONTEXT.apply(composite.mean, (input,), {"axes": axes})[0]
         spread = CONTEXT.apply(composite.var, (input,), {"axes": axes, "correction": 1})[0]
-        _move(running_mean, level.mean(0), momentum)
-        _move(running_var, spread.mean(0), momentum)
+        _move(running_mean, running_var, level.mean(0), spread.mean(0), momentum, 1.0)
 
 
 @public(at="nn.functional")

@@ -11,7 +11,7 @@ from frontend.nn import init
 from frontend.nn.checks import fail
 from frontend.nn.modules.module import Module
 from frontend.nn.parameter import Parameter
-from frontend.nn.recurrent import Carry, gates_of, step_of, weights_of
+from frontend.nn.recurrent import Carry, cell_step, weights_of
 from graphc.errors import ShapeError
 
 __all__ = ["RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
@@ -75,7 +75,7 @@ class RNNCellBase(Module):
         else:
             carry = tuple(self._checked(i, x, h, batched, count) for i, h in enumerate(states))
         weights = weights_of(self)
-        carry, _ = step_of(mode, weights)(carry, gates_of(mode, weights, x))
+        carry = cell_step(mode, weights, carry, x)
         return carry if batched else tuple(state.squeeze(0) for state in carry)
 
     def _ranked(self, what: str, x: Tensor) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import GeneratorType
 from typing import Any
 
+from frontend.engine.eager.fused import Fused
 from frontend.engine.eager.gradients.grad import listed
 from frontend.engine.tensors.state import no_grad
 from frontend.engine.tensors.symbolic_numbers import as_float
@@ -18,6 +19,7 @@ from frontend.functions.creation import tensor
 from frontend.functions.logic import isfinite
 from frontend.functions.norms import norm
 from frontend.functions.pointwise import clamp
+from frontend.functions.reduce import vector_norm
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail, scalar_name
 from graphc.errors import DTypeError, GraphError
@@ -53,7 +55,7 @@ def get_total_norm(
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                 f"{scalar_name(item)}",
             )
-    total = norm(stack([norm(item, p) for item in items]), p)
+    total = norm(stack([vector_norm("norm", item, p, None, False) for item in items]), p)
     if error_if_nonfinite:
         total._array("a norm with error_if_nonfinite=True")
         _check_finite(total, p)
@@ -82,7 +84,15 @@ def clip_grads_with_norm_(
         raise TypeError(f"total_norm should be a Tensor, not {type(total_norm).__name__}")
     scale = clamp(limit / (total_norm + 1e-6), max=1.0)
     for grad in grads:
-        grad.mul_(scale)
+        if grad.is_sparse:
+            grad.mul_(scale)
+        else:
+            _scaled((grad,), (scale,))
+
+
+@Fused
+def _scaled(gradient: Any, scale: Any) -> tuple[Any]:
+    return (gradient * scale,)
 
 
 @no_grad()

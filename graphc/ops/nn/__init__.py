@@ -1,10 +1,10 @@
 """What layers are made of, each an op with a gradient rule of its own, most of them composites.
 
-activations are elementwise. products (a linear layer), embedding, attention and normalization are
-what models are built of; pooling reduces sliding windows (windows.py, beside the movements);
-resampling is interpolation, sampling what is read at places that are data; boxes are those of
-detection; sparse_products what a matrix of few elements is multiplied by; quantization is integers
-that stand for floats; losses end a training step.
+activations are elementwise. products (a linear layer), embedding, attention, normalization and
+recurrent (cells) are what models are built of; pooling reduces sliding windows (windows.py, beside
+the movements); resampling is interpolation, sampling what is read at places that are data; boxes
+are those of detection; sparse_products what a matrix of few elements is multiplied by;
+quantization is integers that stand for floats; losses end a training step.
 """
 
 from graphc.ops.nn import (
@@ -17,6 +17,7 @@ from graphc.ops.nn import (
     pooling,
     products,
     quantization,
+    recurrent,
     resampling,
     sampling,
     sparse_products,
@@ -32,6 +33,7 @@ __all__ = [
     "pooling",
     "products",
     "quantization",
+    "recurrent",
     "resampling",
     "sampling",
     "sparse_products",

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from frontend.engine.eager.gradients.gradient_programs import at_once
+from frontend.engine.eager.dispatch import QUIET
+from frontend.engine.eager.gradients.gradient_programs import LINEAR, passed_on
 from frontend.engine.eager.gradients.piecewise import connected
 from frontend.engine.eager.tape import Edge, TapeNode, edge_of
+from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.mode import Sweep
 from frontend.engine.tensors.state import STATE, recording
 from frontend.engine.tensors.tensor import Tensor, make
@@ -25,6 +28,10 @@ from graphc.autodiff.parts import Gradients, OutputPart
 from graphc.autodiff.sweep import Record, added, sweep
 from graphc.errors import ShapeError
 from graphc.ir.graph_queries import reachable
+from graphc.ir.types import DType
+from graphc.ops.nn.products import addmm
+
+_SEQUENCE = attrgetter("sequence")
 
 
 def run_backward(
@@ -80,6 +87,8 @@ def _swept(
                 passed.append((leaf, gradient))
                 continue
             accumulate(leaf, gradient, create_graph, taken)
+            if not leaf._post_hooks:
+                continue
             for hook in _running(leaf._post_hooks):
                 hook(leaf)
     if run is not None:
@@ -102,15 +111,33 @@ def _ends(nodes: list[TapeNode], cotangents: dict[Any, Any]) -> list[Tensor]:
 
 def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, int]) -> Tensor:
     """A leaf's gradient after its hooks: those that were not called on the way are called now."""
-    return cotangents[edge] if edge in leaves else _hooked(edge[0]._hooks, cotangents[edge])
+    if not edge[0]._hooks or edge in leaves:
+        gradient: Tensor = cotangents[edge]
+        return gradient
+    return _hooked(edge[0]._hooks, cotangents[edge])
 
 
 def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
     """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
     number of the last node that gives to each."""
-    roots = [node for node, _ in cotangents if isinstance(node, TapeNode)]
-    behind = reachable(roots, _nodes_before)
-    nodes = sorted(behind, key=lambda node: node.sequence, reverse=True)
+    reached: set[TapeNode] = set()
+    work = [node for node, _ in cotangents if isinstance(node, TapeNode)]
+    hooked = False
+    while work:
+        node = work.pop()
+        if node in reached:
+            continue
+        reached.add(node)
+        for edge in node.edges:
+            if edge is not None:
+                before = edge[0]
+                if isinstance(before, TapeNode):
+                    work.append(before)
+                elif before._hooks:
+                    hooked = True
+    nodes = sorted(reached, key=_SEQUENCE, reverse=True)
+    if not hooked:
+        return nodes, {}
     leaves = {
         edge: node.sequence
         for node in nodes
@@ -118,11 +145,6 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
         if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
     }
     return nodes, leaves
-
-
-def _nodes_before(node: TapeNode) -> list[TapeNode]:
-    """The nodes that one gives gradients to."""
-    return [e[0] for e in node.edges if e is not None and isinstance(e[0], TapeNode)]
 
 
 def behind(node: Any) -> set[Any]:
@@ -160,7 +182,7 @@ def _leading_to(nodes: list[TapeNode], targets: set[Edge]) -> dict[TapeNode, tup
 
 def _unpacked(
     nodes: list[TapeNode],
-    cotangents: dict[Any, Any],
+    cotangents: Gradients,
     at_inputs: dict[Edge, Any],
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
@@ -169,31 +191,49 @@ def _unpacked(
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
     see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
     that gives to it has run, of several leaves in the order of its operands."""
+    on_arrays = _run_on_arrays()
     for node in nodes:
-        for index in range(len(node.saves.result_types)):
-            edge = (node, index)
-            if edge not in cotangents:
-                continue
-            if node.hooks is not None:
-                cotangents[edge] = _hooked(node.hooks.get(index), cotangents[edge])
-            if node.retained is not None and index in node.retained:
-                retaining = node.retained[index]()
-                if retaining is not None and retaining._edge == edge:
-                    accumulate(retaining, cotangents[edge], True)  # what was read of .grad stays
-            if edge in at_inputs:
-                at_inputs[edge] = cotangents[edge]
+        if at_inputs or node.hooks is not None or node.retained is not None:
+            _complete(node, cotangents, at_inputs)
         if needed is not None and node not in needed:
             continue
-        wanted = needed[node] if needed is not None else (True,) * len(node.edges)
         if node.prehooks is not None:
             _run_prehooks(node, cotangents)
-        yield at_once(node.unpack(wanted))
+        wanted = None if needed is None else needed[node]
+        on_arrays_here = on_arrays and node.posthooks is None
+        if not (on_arrays_here and passed_on(node, wanted, cotangents)):
+            record = node.unpack((True,) * len(node.edges) if wanted is None else wanted)
+            if on_arrays and record.op is addmm:
+                record.op = LINEAR
+            yield record
         if not retain_graph:
             node.free()
         if leaves:
             for end in dict.fromkeys(node.edges):
                 if end is not None and end in cotangents and leaves.get(end) == node.sequence:
                     cotangents[end] = _hooked(end[0]._hooks, cotangents[end])
+
+
+def _run_on_arrays() -> bool:
+    """Whether rules need no tensors: they are neither recorded, traced nor watched."""
+    watched = STATE.mode is not None or STATE.observer is not None or STATE.detect_anomaly
+    return STATE.backend == "native" and not STATE.grad_enabled and not watched
+
+
+def _complete(node: TapeNode, cotangents: dict[Any, Any], at_inputs: dict[Edge, Any]) -> None:
+    """Show the gradients of a node's results to the hooks, and keep those that are asked for."""
+    for index in range(len(node.saves.result_types)):
+        edge = (node, index)
+        if edge not in cotangents:
+            continue
+        if node.hooks is not None:
+            cotangents[edge] = _hooked(node.hooks.get(index), cotangents[edge])
+        if node.retained is not None and index in node.retained:
+            retaining = node.retained[index]()
+            if retaining is not None and retaining._edge == edge:
+                accumulate(retaining, cotangents[edge], True)  # what was read of .grad stays
+        if edge in at_inputs:
+            at_inputs[edge] = cotangents[edge]
 
 
 def _run_prehooks(node: TapeNode, cotangents: dict[Any, Any]) -> None:
@@ -319,8 +359,26 @@ def accumulate(
     elif present.is_sparse or gradient.is_sparse:
         sparse: Any = present if present.is_sparse else gradient
         variable.grad = sparse.added_in_place(present, gradient)
-    else:
+    elif not _added_in_place(present, gradient):
         present._assign(present + gradient)
+
+
+def _added_in_place(present: Tensor, gradient: Tensor) -> bool:
+    """Add to what is in `.grad`, where memory and types are plain; whether that was done. The sum
+    has the bits of every other one."""
+    array, new = present._value, gradient._value
+    if array.__class__ is not np.ndarray or new.__class__ is not np.ndarray or STATE.watched:
+        return False
+    type = present.tensor_type
+    if gradient.tensor_type is not type or type.dtype not in (DType.f32, DType.f64):
+        return False
+    if present._frozen is not None or STATE.grad_enabled or not array.flags.writeable:
+        return False
+    try:
+        QUIET.run(np.add, array, new, array)
+    finally:  # an interrupt that comes behind the sum finds it counted
+        count_write(present._counter)
+    return True
 
 
 def writable(gradient: Tensor | None) -> Tensor | None:

@@ -28,6 +28,7 @@ import numpy as np
 from frontend.engine.eager.kernels.layouts import layout_of
 from graphc.ir.nodes import exact
 from graphc.ops.kinds.elementwise import Elementwise
+from graphc.ops.kinds.op import Types
 from graphc.system import IMPORTING, after_fork
 
 if TYPE_CHECKING:
@@ -119,12 +120,12 @@ def ask_ahead(op: Any, attributes: dict[str, Any], operands: Sequence[Any], want
     _start_if_it_pays()
 
 
-def settle(op: Any, attributes: dict[str, Any], operands: Sequence[Any], wanted: Flags) -> None:
-    """Before the gradients of an op are computed: they are taken from the worker, or waited for
-    where it is at work on them."""
+def settle(op: Any, attributes: dict[str, Any], types: Types, wanted: Flags) -> None:
+    """Before the kernels of an op's gradients are compiled: they are taken from the worker, or
+    waited for where it is at work on them."""
     if not _asked.waiting and not _asked.working:
         return
-    key = _key(op, attributes, tuple([x.tensor_type for x in operands]), wanted)
+    key = _key(op, attributes, types, wanted)
     with _asked.changed:
         if _asked.waiting.pop(key, None) is not None:
             return

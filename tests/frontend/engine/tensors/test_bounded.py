@@ -54,7 +54,6 @@ def test_caches_of_eager_mode_are_bounded() -> None:
         "dispatch": ["_FILLED"], "kernels.native_ops": ["_MEMO"],
         "kernels.pointwise": ["_VARIANTS", "_POINTWISE"],
         "kernels.kernel_families": ["_FAMILIES", "_OF_ANY_LAYOUT"],
-        "gradients.gradient_programs": ["_STEPS"],
     }.items():  # fmt: skip
         module = importlib.import_module(f"frontend.engine.eager.{name}")
         assert all(isinstance(getattr(module, cache), Bounded) for cache in caches), name
