@@ -26,7 +26,7 @@ SMALLER = 8
 each element."""
 NARROWER = 2
 """Times that the matrix has more bytes than all that is read."""
-LIMIT = 16
+LIMIT = 24
 """Operations for an element."""
 
 Repacked = Callable[[Draft, Value, Shape, int, tuple[int, int]], Value]
