@@ -11,7 +11,7 @@ two rows of 16 elements the first has the low halves of 16 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,12 +57,18 @@ class Kind:
         if self.unpack is None:
             plain: Array = blocks.view(self.dtype.numpy)
             return plain
-        result = np.empty((len(blocks), self.elements), np.float32)
+        result, end = np.empty((len(blocks), self.elements), np.float32), 0
         with np.errstate(all="ignore"):  # scales may be infinite, and not numbers
-            for start in range(0, len(blocks), _BATCH):
-                part = slice(start, start + _BATCH)
-                result[part] = _floats(self.unpack(blocks[part]), self.offset)
+            for parts in self.parts(blocks):
+                start, end = end, end + len(parts.whole)
+                result[start:end] = _floats(parts, self.offset)
         return result
+
+    def parts(self, blocks: Array) -> Iterator[Parts]:
+        """What blocks hold, some thousands at a time."""
+        assert self.unpack is not None
+        for start in range(0, len(blocks), _BATCH):
+            yield self.unpack(blocks[start : start + _BATCH])
 
 
 def _floats(parts: Parts, offset: int) -> Array:

@@ -246,8 +246,8 @@ pack_bits = Composite(
     ],
 )  # fmt: skip
 
-# The other way: bytes [.., n] as integers of `bits` in bytes [.., m], m = n * 8 / bits. Further bytes
-# [.., m * high_bits / 8] are, of each, so many bits above those.
+# The other way: bytes [.., n] as integers of `bits` in bytes [.., m], m = n * 8 / bits. A second
+# operand, bytes [.., m * high_bits / 8], is so many bits of each above those.
 unpack_bits = Composite(
     "unpack_bits", _unpack_bits, differentiable=False, dtypes=(DType.u8,),
     samples=lambda m: [

@@ -90,6 +90,32 @@ def test_one_that_something_else_reads_is_stored() -> None:
     assert len(list(kernels(make_plan(graph)))) == 2
 
 
+def test_one_that_lies_in_tiles_is_packed_as_others_are() -> None:
+    """Its rows, the columns of the product, are two axes of what is stored."""
+    n, k, group, tile = 128, 64, 32, 64
+    b = graphc.GraphBuilder("tiles")
+    x, w = b.input("x", f"f32[1,{k}]"), b.input("w", f"i8[{n // tile},{k},{tile}]")
+    scale = b.input("scale", f"f32[{n // tile},{k // group},{tile}]")
+    in_rows = [
+        ops.reshape(ops.transpose(part, permutation=(0, 2, 1)), shape=(n, size))
+        for part, size in ((w, k), (scale, k // group))
+    ]
+    wide = ops.transpose(ops.dequantize(*in_rows), permutation=(1, 0))
+    graph = b.finish(ops.matmul(x, wide))
+    split = without_frozen(graph, "exact", [1, 2], 3, preferred_layouts(TARGETS[2]))
+    assert split is not None
+    assert [type.dtype for type in split.constants.output_types] == [DType.i8, DType.f32]
+    random = np.random.default_rng(0)
+    stored = random.integers(-127, 128, w.shape).astype(np.int8)
+    scales = random.uniform(0.01, 0.1, scale.shape).astype(np.float32)
+    row = random.standard_normal((1, k)).astype(np.float32)
+    packed = graphc.run(split.constants, stored, scales)
+    (want,) = graphc.compile(graph)(row, stored, scales)
+    np.testing.assert_array_equal(
+        graphc.compile(split.graph)(row, stored, scales, *packed)[0], want
+    )
+
+
 @pytest.mark.parametrize("bits", [1, 2, 4])
 def test_integers_share_bytes(bits: int) -> None:
     count = 8 // bits
