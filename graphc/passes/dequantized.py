@@ -40,15 +40,18 @@ class Dequantized:
     nodes: frozenset[int]
     sources: tuple[Value, ...]
 
-    def varying(self, graph: Graph) -> list[int]:
-        """The nodes that depend on the values, in order; the others are constants."""
-        dependent = {source.node for source in self.sources}
-        order = []
+    def computed(self, graph: Graph) -> list[int]:
+        """The nodes that compute with the values, in order: none that are constants, nor index maps
+        of the values as they are, which cost nobody anything."""
+        moved, dependent = {source.node for source in self.sources}, set[int]()
         for identity in sorted(self.nodes):
-            if any(value.node in dependent for value in graph.nodes[identity].operands):
+            node = graph.nodes[identity]
+            behind = {value.node for value in node.operands}
+            if behind & dependent or (behind & moved and node.op not in INDEX_MAPS):
                 dependent.add(identity)
-                order.append(identity)
-        return order
+            elif behind & moved:
+                moved.add(identity)
+        return sorted(dependent)
 
 
 def dequantized(node_of: Callable[[Value], Node], matrix: Value) -> Dequantized | None:
@@ -95,7 +98,7 @@ def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int,
         identity: factor for identity, factor in matrices.items()
         if all(
             node not in outputs and inside.issuperset(users[Value(node)])
-            for node in factor.varying(graph)
+            for node in factor.computed(graph)
         )
     }  # fmt: skip
 

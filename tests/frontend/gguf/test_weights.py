@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_blocks_of_more_axes() -> None:
         F.linear(torch.ones(64), stacked)
 
 
+@pytest.fixture
+def unpacked() -> Iterator[None]:
+    before = torch.compiler.get_packing_limit()
+    torch.compiler.set_packing_limit(0)
+    yield
+    torch.compiler.set_packing_limit(before)
+
+
+@pytest.mark.usefixtures("unpacked")
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "Q4_K", "Q6_K"])
 @pytest.mark.parametrize("rows", [1, 12])
 @pytest.mark.parametrize("limit", [0, 1 << 30])
@@ -94,15 +104,11 @@ def test_nothing_stores_the_floats(name: str, rows: int, limit: int) -> None:
     weight, floats = weight_of(kind, 192)
     compiled = torch.compile(lambda x: F.linear(x, weight), fullgraph=True)
     x = torch.randn(rows, COLUMNS)
-    before = torch.compiler.get_packing_limit()
     torch.compiler.set_packing_limit(limit)
-    try:
-        with torch.no_grad():
-            for _ in range(3):
-                got = compiled(x)
-            np.testing.assert_array_equal(got.numpy(), F.linear(x, floats).numpy())
-    finally:
-        torch.compiler.set_packing_limit(before)
+    with torch.no_grad():
+        for _ in range(3):
+            got = compiled(x)
+        np.testing.assert_array_equal(got.numpy(), F.linear(x, floats).numpy())
     assert ("packed as" in str(compiled.explain())) == (limit > 0)
     ((specialization,),) = (compiled.specializations,)
     plans = [executable.plan for executable in specialization.executables]
@@ -113,6 +119,27 @@ def test_nothing_stores_the_floats(name: str, rows: int, limit: int) -> None:
             buffer.type.dtype.itemsize == 1 or buffer.type.numel * 8 <= size
             for buffer in plan.buffers
         )
+
+
+@pytest.mark.usefixtures("unpacked")
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_0"])
+def test_a_tied_head_stores_no_floats_either(name: str) -> None:
+    """Where rows are taken from what a product reads, too."""
+    weight, floats = weight_of(next(kind for kind in QUANTIZED if kind.name == name), 192, 64)
+    ids = torch.tensor([[3, 191]])
+    compiled = torch.compile(
+        lambda ids: F.linear(F.embedding(ids, weight)[:, -1], weight), fullgraph=True
+    )
+    with torch.no_grad():
+        got = compiled(ids)
+        want = F.linear(F.embedding(ids, floats)[:, -1], floats)
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
+    ((specialization,),) = (compiled.specializations,)
+    (executable,) = specialization.executables
+    assert all(
+        buffer.type.dtype.itemsize == 1 or buffer.type.numel < 192 * 64
+        for buffer in executable.plan.buffers
+    )
 
 
 # -- models ----------------------------------------------------------------------------------------
