@@ -1,10 +1,13 @@
 """GGUF files, as llama.cpp and what is built on it keep models: `load` gives their tensors.
 
-    state, metadata = frontend.gguf.load("model.gguf")
+    state, metadata = frontend.gguf.load("model.gguf", quantized=True)
 
-container: the file, checked; kinds: how blocks of each kind are numbers. docs/precision.md.
+container: the file, checked; kinds: how blocks of each kind are numbers; files: `load`; weights:
+tensors that stay integers and scales; assigning: models that have them. docs/precision.md.
 """
 
+from frontend.gguf.assigning import assign as assign
 from frontend.gguf.files import load as load
+from frontend.gguf.weights import QuantizedWeight as QuantizedWeight
 
-__all__ = ["load"]
+__all__ = ["QuantizedWeight", "assign", "load"]

@@ -8,25 +8,29 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.tensors.tensor import Tensor, make
-from frontend.gguf.container import Header
+from frontend.gguf.container import Entry, Header
+from frontend.gguf.weights import QuantizedWeight
 from frontend.serialization.errors import CheckpointError, Refused
 from graphc.ir.types import TensorType
 
 
-def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load(
+    path: str | os.PathLike[str], quantized: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The tensors of a GGUF file by name, and its metadata by key.
 
     F32, F16, BF16, F64 and integers keep their dtypes; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K,
-    IQ4_NL, IQ4_XS and MXFP4 are dequantized to float32, with the bits of the package `gguf`.
-    Shapes have rows last, as PyTorch has them (the file has them first). Values are numbers,
-    bools, texts, lists of texts, and NumPy arrays. Raises CheckpointError for a file that is
-    damaged or has other kinds, OSError for one that cannot be read.
+    IQ4_NL, IQ4_XS and MXFP4 are dequantized to float32, with the bits of the package `gguf`, or,
+    with `quantized`, are QuantizedWeights: as they are, for products to unpack. Shapes have rows
+    last, as PyTorch has them (the file has them first). Values are numbers, bools, texts, lists of
+    texts, and NumPy arrays. Raises CheckpointError for a file that is damaged or has other kinds,
+    OSError for one that cannot be read.
     """
     with open(path, "rb") as file:
         try:
             header = Header(file)
             state = {
-                name: _tensor(entry.kind.numbers(header.blocks(entry)).reshape(entry.shape))
+                name: _read(entry, header.blocks(entry), quantized)
                 for name, entry in header.entries.items()
             }
         except Refused as error:
@@ -35,5 +39,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     return state, header.metadata
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    return make(array, TensorType.of(array))
+def _read(entry: Entry, blocks: np.ndarray, quantized: bool) -> Tensor | QuantizedWeight:
+    if quantized and entry.kind.unpack is not None:
+        return QuantizedWeight(entry.kind.name, entry.shape, blocks)
+    numbers = entry.kind.numbers(blocks).reshape(entry.shape)
+    return make(numbers, TensorType.of(numbers))

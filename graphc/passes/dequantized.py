@@ -26,7 +26,7 @@ SMALLER = 8
 each element."""
 NARROWER = 2
 """Times that the matrix has more bytes than all that is read."""
-LIMIT = 16
+LIMIT = 24
 """Operations for an element."""
 
 Repacked = Callable[[Draft, Value, Shape, int, tuple[int, int]], Value]
@@ -40,15 +40,18 @@ class Dequantized:
     nodes: frozenset[int]
     sources: tuple[Value, ...]
 
-    def varying(self, graph: Graph) -> list[int]:
-        """The nodes that depend on the values, in order; the others are constants."""
-        dependent = {source.node for source in self.sources}
-        order = []
+    def computed(self, graph: Graph) -> list[int]:
+        """The nodes that compute with the values, in order: none that are constants, nor index maps
+        of the values as they are, which cost nobody anything."""
+        moved, dependent = {source.node for source in self.sources}, set[int]()
         for identity in sorted(self.nodes):
-            if any(value.node in dependent for value in graph.nodes[identity].operands):
+            node = graph.nodes[identity]
+            behind = {value.node for value in node.operands}
+            if behind & dependent or (behind & moved and node.op not in INDEX_MAPS):
                 dependent.add(identity)
-                order.append(identity)
-        return order
+            elif behind & moved:
+                moved.add(identity)
+        return sorted(dependent)
 
 
 def dequantized(node_of: Callable[[Value], Node], matrix: Value) -> Dequantized | None:
@@ -95,7 +98,7 @@ def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int,
         identity: factor for identity, factor in matrices.items()
         if all(
             node not in outputs and inside.issuperset(users[Value(node)])
-            for node in factor.varying(graph)
+            for node in factor.computed(graph)
         )
     }  # fmt: skip
 
@@ -131,13 +134,13 @@ def repacked_sources(
     draft: Draft, factor: Dequantized, matrix: Value, tile: tuple[int, int], repacked: Repacked
 ) -> Value:
     """The same matrix [depth, columns], made of what it is made of in tiles of its columns. As it
-    was where columns of it are not those of its sources."""
-    places: dict[Value, int | None] = {}
-    if not _find_columns(draft, factor, matrix, 1, places):
+    was where columns of it are not those of what it is made of."""
+    columns = _Columns(draft, factor)
+    if not columns.find(matrix, 1):
         return matrix
     moved: dict[Value, Value] = {}
-    for source in factor.sources:
-        shape, axis = draft.shape(source), places[source]
+    for source in columns.sources:
+        shape, axis = draft.shape(source), columns.places[source]
         if axis is not None:
             if axis == 0:
                 as_matrix, along = (shape[0], math.prod(shape[1:])), ROWS
@@ -147,7 +150,7 @@ def repacked_sources(
     for identity in sorted(factor.nodes):
         node = draft.nodes[identity]
         operands = tuple(moved.get(value, value) for value in node.operands)
-        if operands != node.operands:
+        if operands != node.operands and Value(identity) not in moved:
             (moved[Value(identity)],) = draft.add_moved(node, operands)
     return moved.get(matrix, matrix)
 
@@ -156,28 +159,41 @@ MIXED = -1
 """Columns that are no one axis of what an index map reads."""
 
 
-def _find_columns(
-    draft: Draft,
-    factor: Dequantized,
-    value: Value,
-    axis: int | None,
-    places: dict[Value, int | None],
-) -> bool:
-    """Note for a value and all behind it along which axis the columns of the matrix run, None where
-    all have the same; False where that is no one axis, or not the first or last of a source."""
-    if value in places:
-        return places[value] == axis
-    places[value] = axis
-    node, shape = draft.node(value), draft.shape(value)
-    if value in factor.sources:
-        return axis in (None, 0, len(shape) - 1)
-    for operand in node.operands:
-        own = axis
+class _Columns:
+    """Along which axis of each value behind a matrix its columns run, None where all have the same.
+
+    `sources`: what is packed, the matrix's own or, where columns are several axes of one that lies
+    in tiles already, what an index map makes of it."""
+
+    def __init__(self, draft: Draft, factor: Dequantized):
+        self._draft, self._factor = draft, factor
+        self.places: dict[Value, int | None] = {}
+        self.sources: list[Value] = []
+
+    def find(self, value: Value, axis: int | None) -> bool:
+        """Note it for a value and all behind it; False where columns are no one axis, or not the
+        first or last of what would be packed."""
+        if value in self.places:
+            return self.places[value] == axis
+        self.places[value] = axis
+        node, shape = self._draft.node(value), self._draft.shape(value)
+        behind = {operand: axis for operand in node.operands}
         if axis is not None and node.op in INDEX_MAPS:
-            own = _behind_map(node, draft.shape(operand), axis)
-        if own == MIXED or not _find_columns(draft, factor, operand, own, places):
-            return False
-    return True
+            behind = {v: _behind_map(node, self._draft.shape(v), axis) for v in node.operands}
+        moved = MIXED in behind.values() and self._is_moved(value)
+        if moved or value in self._factor.sources:
+            self.sources.append(value)
+            return axis in (None, 0, len(shape) - 1)
+        return MIXED not in behind.values() and all(map(self.find, behind, behind.values()))
+
+    def _is_moved(self, value: Value) -> bool:
+        """Whether index maps alone make a value, of what is stored."""
+        while value not in self._factor.sources:
+            node = self._draft.node(value)
+            if node.op not in INDEX_MAPS:
+                return False
+            (value,) = node.operands
+        return True
 
 
 def _behind_map(node: Node, shape: Shape, axis: int) -> int | None:

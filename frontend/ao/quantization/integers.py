@@ -57,7 +57,7 @@ def of_groups(x: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     scale = ((most - least) / NIBBLE_HIGH).clamp(min=EPSILON)
     zero = (-least / scale).round().clamp(0, NIBBLE_HIGH).to(DType.u8)
     whole = ops.quantize(x, scale, zero, low=0, high=NIBBLE_HIGH, dtype=DType.u8)
-    return ops.pack_nibbles(whole), scale, zero
+    return ops.pack_bits(whole, bits=4), scale, zero
 
 
 def _symmetric(x: Tensor, scale: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ class Int4WeightLinear(Linear):
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        whole = ops.unpack_nibbles(self.weight_int)
+        whole = ops.unpack_bits(self.weight_int, bits=4)
         dequantized: Tensor = ops.dequantize(whole, self.weight_scale, self.weight_zero)
         return dequantized
 

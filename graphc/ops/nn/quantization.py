@@ -6,11 +6,13 @@ axis [n, k / 32]. Rounding is to even. Where two forms differ in the last bit it
 `quantize` rounds behind the zero point, `fake_quantize` before it, and both multiply by the
 reciprocal of the scale.
 
-Integers of 4 bits lie two in a byte, `pack_nibbles`: the one at the even place is the low half.
+Integers of 1, 2 and 4 bits share bytes, `pack_bits`: of neighbours along the last axis the first
+has the lowest bits.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -167,67 +169,92 @@ fake_quantize = Composite(
 )  # fmt: skip
 
 
-# -- integers of 4 bits ----------------------------------------------------------------------------
+# -- integers of 1, 2 and 4 bits -------------------------------------------------------------------
 
-NIBBLE = 4
-"""Bits of half a byte."""
-
-
-def _last_axis(op: str, x: Any) -> tuple[list[Any], Any]:
-    """The sizes of the others, and of the last axis."""
-    if not x.shape:
-        raise ShapeError(f"{op} takes bytes with an axis, got {x.tensor_type}")
-    *outer, last = x.shape
-    return outer, last
-
-
-def _pack_nibbles(x: Any) -> Any:
-    outer, last = _last_axis("pack_nibbles", x)
-    if type(last) is not int or last % 2:
-        raise ShapeError(
-            f"pack_nibbles of {x.tensor_type}: the last axis is to be even, two a byte"
-        )
-    none, ones = (0,) * len(outer), (1,) * len(outer)
-
-    def half(first: int) -> Any:
-        size = (*outer, last // 2)
-        part = slice_(x, start=(*none, first), size=size, step=(*ones, 2))
-        return _low_bits(_wide(part))
-
-    low, high = half(0), half(1)
-    moved = shift_left(high, broadcast_to(lift(NIBBLE, high), high.shape))
-    return e.cast(bitwise_or(low, moved), dtype=x.dtype)
+BYTE = 8
+PARTS = (1, 2, 4)
+"""How many bits of a byte an integer may take."""
 
 
 def _wide(x: Any) -> Any:
     return e.cast(x, dtype=DType.i32)
 
 
-def _low_bits(x: Any) -> Any:
-    return bitwise_and(x, broadcast_to(lift(2**NIBBLE - 1, x), x.shape))
+def _low_bits(x: Any, bits: int) -> Any:
+    return bitwise_and(x, broadcast_to(lift(2**bits - 1, x), x.shape))
 
 
-def _unpack_nibbles(x: Any) -> Any:
-    outer, last = _last_axis("unpack_nibbles", x)
-    apart = (*x.shape, 2)
-    wide = _wide(broadcast(reshape(x, shape=(*x.shape, 1)), shape=apart))
-    place = iota_like(x, apart, len(apart) - 1, DType.i32)
-    halves = e.cast(_low_bits(shift_right(wide, place * NIBBLE)), dtype=x.dtype)
-    return reshape(halves, shape=(*outer, last * 2))
+def _check_parts(op: str, x: Any, bits: int) -> None:
+    if bits not in PARTS:
+        raise AttributeValueError(f"{op}: integers of {bits} bits do not divide a byte")
+    if not x.shape:
+        raise ShapeError(f"{op} takes bytes with an axis, got {x.tensor_type}")
 
 
-# Bytes [.., n], of each the low 4 bits, as bytes [.., n / 2].
-pack_nibbles = Composite(
-    "pack_nibbles", _pack_nibbles, differentiable=False, dtypes=(DType.u8,),
+def _pack_bits(x: Any, *, bits: int) -> Any:
+    _check_parts("pack_bits", x, bits)
+    *outer, last = x.shape
+    count = BYTE // bits
+    if type(last) is not int or last % count:
+        raise ShapeError(
+            f"pack_bits of {x.tensor_type}: the last axis is to be a multiple of {count}, so many "
+            "a byte"
+        )
+    none, ones = (0,) * len(outer), (1,) * len(outer)
+
+    def moved(place: int) -> Any:
+        size = (*outer, last // count)
+        part = slice_(x, start=(*none, place), size=size, step=(*ones, count))
+        low = _low_bits(_wide(part), bits)
+        return shift_left(low, broadcast_to(lift(place * bits, low), low.shape)) if place else low
+
+    return e.cast(reduce(bitwise_or, map(moved, range(count))), dtype=x.dtype)
+
+
+def _unpack_bits(x: Any, high: Any = None, *, bits: int, high_bits: int = 0) -> Any:
+    _check_parts("unpack_bits", x, bits)
+    *outer, last = x.shape
+    shape = (*outer, last * (BYTE // bits))
+    whole = _apart(x, bits, shape)
+    if high is not None:
+        _check_parts("unpack_bits", high, high_bits)
+        *others, own = high.shape
+        if bits + high_bits > BYTE or (*others, own * (BYTE // high_bits)) != shape:
+            raise ShapeError(
+                f"unpack_bits: {high.tensor_type} is no {high_bits} bits above {bits} of "
+                f"{x.tensor_type}"
+            )
+        upper = _apart(high, high_bits, shape)
+        whole = bitwise_or(whole, upper * 2**bits)
+    return e.cast(whole, dtype=x.dtype)
+
+
+def _apart(x: Any, bits: int, shape: Shape) -> Any:
+    """The integers of `bits` that are in bytes, in i32 of this shape."""
+    spread = (*x.shape, BYTE // bits)
+    wide = _wide(broadcast(reshape(x, shape=(*x.shape, 1)), shape=spread))
+    place = iota_like(x, spread, len(spread) - 1, DType.i32)
+    return reshape(_low_bits(shift_right(wide, place * bits), bits), shape=shape)
+
+
+# Of bytes [.., n] the lowest `bits` of each, as bytes [.., n * bits / 8].
+pack_bits = Composite(
+    "pack_bits", _pack_bits, differentiable=False, dtypes=(DType.u8,),
     samples=lambda m: [
-        m(m.integers(256, *shape).astype(np.uint8)) for shape in ((6,), (3, 8), (0, 4))
+        m(m.integers(256, *shape).astype(np.uint8), bits=bits)
+        for shape, bits in (((6,), 4), ((3, 8), 4), ((0, 4), 4), ((3, 8), 2), ((2, 16), 1))
     ],
 )  # fmt: skip
 
-# The other way: bytes [.., n] as 0 … 15 in bytes [.., 2 n].
-unpack_nibbles = Composite(
-    "unpack_nibbles", _unpack_nibbles, differentiable=False, dtypes=(DType.u8,),
+# The other way: bytes [.., n] as integers of `bits` in bytes [.., m], m = n * 8 / bits. A second
+# operand, bytes [.., m * high_bits / 8], is so many bits of each above those.
+unpack_bits = Composite(
+    "unpack_bits", _unpack_bits, differentiable=False, dtypes=(DType.u8,),
     samples=lambda m: [
-        m(m.integers(256, *shape).astype(np.uint8)) for shape in ((3,), (3, 5), (0, 4))
+        m(m.integers(256, *shape).astype(np.uint8), bits=bits)
+        for shape, bits in (((3,), 4), ((3, 5), 4), ((0, 4), 4), ((3, 5), 2), ((2, 3), 1))
+    ] + [
+        m(*[m.integers(256, 3, n).astype(np.uint8) for n in sizes], bits=bits, high_bits=high)
+        for sizes, bits, high in (((8, 2), 4, 1), ((4, 2), 4, 2), ((2, 1), 2, 1))
     ],
 )  # fmt: skip

@@ -210,9 +210,10 @@ def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
     data, words = HOSTILE[name]
     path = tmp_path / "x.gguf"
     path.write_bytes(data)
-    with pytest.raises(CheckpointError, match=words) as caught:
-        load(path)
-    assert str(path) in str(caught.value)
+    for quantized in (False, True):
+        with pytest.raises(CheckpointError, match=words) as caught:
+            load(path, quantized=quantized)
+        assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("code", OTHERS)
@@ -250,8 +251,12 @@ def test_changed_files_load_or_are_refused(tmp_path: Path) -> None:
             state, _ = load(path)
         except CheckpointError:
             refused += 1
+            with pytest.raises(CheckpointError, match="is no GGUF file that is read"):
+                load(path, quantized=True)
         else:
             assert sum(each.numel() for each in state.values()) <= 13 * len(data)
+            kept, _ = load(path, quantized=True)
+            assert sum(each.nbytes for each in kept.values()) <= 4 * len(data)
     assert 200 < refused < 600
 
 

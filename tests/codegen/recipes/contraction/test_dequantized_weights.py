@@ -13,6 +13,7 @@ from graphc import ops
 from graphc.codegen.recipes.lower import lower
 from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import named
+from graphc.errors import AttributeValueError
 from graphc.ir.types import DType
 from graphc.passes.pipelines import optimize, without_frozen
 from graphc.schedule.build import make_plan
@@ -30,7 +31,7 @@ def product(rows: int, n: int, k: int, group: int) -> graphc.Graph:
     x, w = b.input("x", f"f32[{rows},{k}]"), b.input("w", f"u8[{n},{k // 2}]")
     groups = [n, k // group]
     scale, zero = b.input("scale", f"f32{groups}"), b.input("zero", f"u8{groups}")
-    wide = ops.dequantize(ops.unpack_nibbles(w), scale, zero)
+    wide = ops.dequantize(ops.unpack_bits(w, bits=4), scale, zero)
     return b.finish(ops.matmul(x, ops.transpose(wide, permutation=(1, 0))))
 
 
@@ -84,24 +85,73 @@ def test_bits_are_those_of_the_floats(rows: int, sizes: Any, native_target: Any)
 def test_one_that_something_else_reads_is_stored() -> None:
     b = graphc.GraphBuilder("shared")
     x, w, scale = b.input("x", "f32[1,64]"), b.input("w", "u8[64,32]"), b.input("s", "f32[64,2]")
-    wide = ops.dequantize(ops.unpack_nibbles(w), scale)
+    wide = ops.dequantize(ops.unpack_bits(w, bits=4), scale)
     graph = optimize(b.finish(ops.matmul(x, wide), wide))
     assert len(list(kernels(make_plan(graph)))) == 2
 
 
-def test_nibbles_are_halves_of_bytes() -> None:
-    whole = np.arange(12, dtype=np.uint8).reshape(2, 6)
-    b = graphc.GraphBuilder("nibbles")
-    x = b.input("x", "u8[2,6]")
-    packed = ops.pack_nibbles(x)
-    graph = b.finish(packed, ops.unpack_nibbles(packed))
+def test_one_that_lies_in_tiles_is_packed_as_others_are() -> None:
+    """Its rows, the columns of the product, are two axes of what is stored."""
+    n, k, group, tile = 128, 64, 32, 64
+    b = graphc.GraphBuilder("tiles")
+    x, w = b.input("x", f"f32[1,{k}]"), b.input("w", f"i8[{n // tile},{k},{tile}]")
+    scale = b.input("scale", f"f32[{n // tile},{k // group},{tile}]")
+    in_rows = [
+        ops.reshape(ops.transpose(part, permutation=(0, 2, 1)), shape=(n, size))
+        for part, size in ((w, k), (scale, k // group))
+    ]
+    wide = ops.transpose(ops.dequantize(*in_rows), permutation=(1, 0))
+    graph = b.finish(ops.matmul(x, wide))
+    split = without_frozen(graph, "exact", [1, 2], 3, preferred_layouts(TARGETS[2]))
+    assert split is not None
+    assert [type.dtype for type in split.constants.output_types] == [DType.i8, DType.f32]
+    random = np.random.default_rng(0)
+    stored = random.integers(-127, 128, w.shape).astype(np.int8)
+    scales = random.uniform(0.01, 0.1, scale.shape).astype(np.float32)
+    row = random.standard_normal((1, k)).astype(np.float32)
+    packed = graphc.run(split.constants, stored, scales)
+    (want,) = graphc.compile(graph)(row, stored, scales)
+    np.testing.assert_array_equal(
+        graphc.compile(split.graph)(row, stored, scales, *packed)[0], want
+    )
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_integers_share_bytes(bits: int) -> None:
+    count = 8 // bits
+    whole = np.arange(2 * 6 * count, dtype=np.uint8).reshape(2, -1)
+    b = graphc.GraphBuilder("shared_bytes")
+    x = b.input("x", f"u8[2,{6 * count}]")
+    packed = ops.pack_bits(x, bits=bits)
+    graph = b.finish(packed, ops.unpack_bits(packed, bits=bits))
+    low = whole % 2**bits
+    want = sum(low[:, i::count] << i * bits for i in range(count))
     for level in ("none", "exact"):
         bytes_, back = graphc.compile(graph, level)(whole)
         assert bytes_.dtype == np.uint8
-        np.testing.assert_array_equal(bytes_, whole[:, ::2] + 16 * whole[:, 1::2])
-        np.testing.assert_array_equal(back, whole)
+        np.testing.assert_array_equal(bytes_, want)
+        np.testing.assert_array_equal(back, low)
+
+
+@pytest.mark.parametrize(("bits", "more"), [(4, 1), (4, 2), (2, 1)])
+def test_upper_bits_in_bytes_of_their_own(bits: int, more: int) -> None:
+    whole = np.random.default_rng(0).integers(0, 2 ** (bits + more), (3, 32)).astype(np.uint8)
+    b = graphc.GraphBuilder("apart")
+    x, y = b.input("x", "u8[3,32]"), b.input("y", "u8[3,32]")
+    low, high = ops.pack_bits(x, bits=bits), ops.pack_bits(y, bits=more)
+    graph = b.finish(ops.unpack_bits(low, high, bits=bits, high_bits=more))
+    np.testing.assert_array_equal(graphc.compile(graph)(whole, whole >> bits)[0], whole)
+    with pytest.raises(graphc.ShapeError, match=f"is no {more} bits above {bits} of"):
+        ops.unpack_bits(low, low, bits=bits, high_bits=more)
+
+
+def test_integers_that_do_not_share_bytes_are_refused() -> None:
     b = graphc.GraphBuilder("refused")
-    with pytest.raises(graphc.ShapeError, match="is to be even"):
-        ops.pack_nibbles(b.input("odd", "u8[3]"))
+    x = b.input("odd", "u8[3]")
+    with pytest.raises(graphc.ShapeError, match="is to be a multiple of 2, so many a byte"):
+        ops.pack_bits(x, bits=4)
+    for op in (ops.pack_bits, ops.unpack_bits):
+        with pytest.raises(AttributeValueError, match="of 3 bits do not divide a byte"):
+            op(x, bits=3)
     with pytest.raises(graphc.DTypeError, match="does not take i64"):
-        ops.unpack_nibbles(b.input("wide", "i64[4]"))
+        ops.unpack_bits(b.input("wide", "i64[4]"), bits=4)

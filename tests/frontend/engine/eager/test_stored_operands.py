@@ -22,10 +22,10 @@ def test_bytes_are_packed_in_quads_as_in_a_graph() -> None:
 
 def test_nibbles_are_packed_as_bytes() -> None:
     x = np.arange(12, dtype=np.uint8).reshape(2, 6)
-    packed = ops.pack_nibbles(torch.from_numpy(x))
+    packed = ops.pack_bits(torch.from_numpy(x), bits=4)
     assert packed.dtype is torch.uint8
     np.testing.assert_array_equal(packed.numpy(), x[:, ::2] + 16 * x[:, 1::2])
-    np.testing.assert_array_equal(ops.unpack_nibbles(packed).numpy(), x)
+    np.testing.assert_array_equal(ops.unpack_bits(packed, bits=4).numpy(), x)
 
 
 def test_what_an_op_declares_says_whether_it_takes_storage_types() -> None:
