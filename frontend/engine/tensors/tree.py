@@ -127,7 +127,7 @@ def _build_object(kind: type, attributes: dict[str, Any]) -> Any:
     """An instance with these attributes, none of whose methods is called."""
     if kind is SimpleNamespace:
         return SimpleNamespace(**attributes)
-    value = object.__new__(kind)
+    value: Any = object.__new__(kind)
     slots = _slots(kind)
     for name in attributes.keys() & {*slots}:
         object.__setattr__(value, name, attributes.pop(name))
