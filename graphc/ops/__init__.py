@@ -3,9 +3,9 @@
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract
-(paired_convolution), indexing, order, generate, mersenne_twister, composite, control, exchange; and
-what serves all: conversion, interpreter, work. Folders are those built on them: scalar_functions,
-linear_algebra, nn, and layouts, which only passes put in.
+(paired_convolution), indexing, order, generate, mersenne_twister, composite (fourier), control,
+exchange; and what serves all: conversion, interpreter, work. Folders are those built on them:
+scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
 """
 
 from typing import Any
@@ -19,6 +19,7 @@ from graphc.ops import (
     control,
     elementwise,
     exchange,
+    fourier,
     generate,
     indexing,
     layouts,
@@ -49,6 +50,7 @@ __all__ = [
     "control",
     "elementwise",
     "exchange",
+    "fourier",
     "generate",
     "indexing",
     "layouts",
