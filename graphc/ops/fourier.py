@@ -265,13 +265,18 @@ def _irfft_vjp(g: Any, out: Any, x: Any, *, axis: int, size: int, scale: float) 
     return (_weighed(rfft(g, axis=axis, scale=scale), axis, size, 2.0),)
 
 
-def _weighed(x: Any, axis: int, size: int, weight: float) -> Any:
-    """Half a spectrum times `weight`, but for what stands for itself alone: the first frequency,
-    and the last of an even size."""
+def weights_of_half(size: int, weight: float) -> np.ndarray:
+    """`weight` for each number of half a spectrum but what stands for itself alone in the whole, of
+    `size`: the first, and the last where the size is even."""
     weights = np.full(size // 2 + 1, weight)
     weights[0] = 1
     if size % 2 == 0:
         weights[-1] = 1
+    return weights
+
+
+def _weighed(x: Any, axis: int, size: int, weight: float) -> Any:
+    weights = weights_of_half(size, weight)
     shape = tuple(len(weights) if a == axis else 1 for a in range(len(x.shape)))
     return x * broadcast_to(_constant(x, weights.reshape(shape)), x.shape)
 
