@@ -248,8 +248,10 @@ in both. Of the samples in scope agree
 | | float32 | float64 | int64 | bool | complex64 |
 |---|---|---|---|---|---|
 | eager | 99.97 % | 99.94 % | 99.95 % | 99.87 % | 99.93 % |
-| compiled | 100 % | 99.96 % | 100 % | 100 % | out of scope |
+| compiled | 100 % | 99.96 % | 100 % | 100 % | 93.8 %, see below |
 
+Compiled, complex64 was run as far as the operator `logspace`, 1,230 samples; what fails there is
+LAPACK's, which has no compiled form of complex numbers, and one sample of `atanh` (mended).
 `chalf` is missing (eagerly), and of float64 six samples of Bessel functions differ, where
 PyTorch's are coarser. Not counted is what PyTorch's tensors without data refuse too, because it
 depends on values: `unique`, `unique_consecutive`, `nonzero`, `argwhere`, `masked_select`, `item`,
@@ -267,10 +269,10 @@ def table() -> str:
         "*Present*: it has the name, but no test names it there (it may be another name of what is",
         "tested). *Planned*: not yet, or the name raises NotImplementedError. The",
         "rest is left out, with the reason. Names are those of PyTorch 2.13.", "",
-        "Complex numbers, `fft`, and what changes the memory that a tensor has (`set_`,",
-        "`view(dtype)`, `resize_` of an argument) run eagerly only: in a trace they raise",
-        "TraceError.",
-        "So does what has a result whose shape depends on the values of tensors. NumPy's LAPACK",
+        "What changes the memory that a tensor has (`set_`, `view(dtype)`, `resize_` of an",
+        "argument) runs eagerly only: in a trace it raises TraceError. So do `logcumsumexp` and",
+        "`linalg`'s factors of complex numbers, loops and branches that carry such,",
+        "and what has a result whose shape depends on the values of tensors. NumPy's LAPACK",
         "computes what `linalg` factors, in compiled code too.", "",
         *SAMPLES, "",
         "| namespace | done | present | planned | out of scope |", "|---|---|---|---|---|",

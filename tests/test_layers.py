@@ -32,7 +32,7 @@ FOLDERS: dict[Name, str] = {
     ),
     ("frontend", "engine", "eager"): (
         "gradients,autocasting,fused,reinterpreting promotion,host_ops spreading dispatch prepared "
-        "tape node_names,uncompiled kernels"
+        "tape complex_forms node_names,uncompiled kernels"
     ),
 }
 """Folders within a layer, in the order of their imports: those of one place in the list import

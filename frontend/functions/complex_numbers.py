@@ -1,5 +1,5 @@
-"""Complex numbers: made of parts, and taken apart. They run eagerly only. `conj` computes at once,
-where PyTorch's waits; `real`, `imag`, `view_as_real` and `view_as_complex` are views.
+"""Complex numbers: made of parts, and taken apart. `conj` computes at once, where PyTorch's waits;
+`real`, `imag`, `view_as_real` and `view_as_complex` are views.
 
 The gradient of a real result with respect to a complex number is, as in PyTorch, the conjugate
 Wirtinger derivative: the direction of steepest ascent.
@@ -13,11 +13,11 @@ from typing import Any
 
 from frontend.engine.eager import uncompiled
 from frontend.engine.eager.dispatch import CONTEXT, filled
-from frontend.engine.eager.host_ops import eager_only
 from frontend.engine.eager.promotion import common_shape, expanded, floating
 from frontend.engine.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from frontend.engine.eager.uncompiled import Uncompiled
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
+from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored, stored_exactly
 from frontend.functions.declarations import public
@@ -28,7 +28,6 @@ from graphc.ir.types import DType
 
 
 def _applied(op: Uncompiled, *operands: Tensor) -> Tensor:
-    eager_only(op.name)
     return CONTEXT.apply(op, operands, {})[0]
 
 
@@ -74,7 +73,12 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    *steps, last = input.stride()
+    steps: list[int] = []
+    if STATE.mode is None:
+        *steps, last = input.stride()
+    else:  # which axis lies innermost is known in a trace
+        order = STATE.mode.memory_order(input)
+        last = 1 if order is None or order[-1] == input.dim() - 1 else 0
     if last != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % 2 for step in steps):

@@ -1,23 +1,23 @@
-"""Discrete Fourier transforms, by NumPy's pocketfft: `frontend.fft`. They run eagerly only.
+"""Discrete Fourier transforms by the ops of graphc.ops.fourier, eager and compiled: `frontend.fft`.
 
-All of them are made of three, whose gradients are transforms again: of complex numbers, of real
-ones to the half of the spectrum that says all, and back. A transform times its conjugate transpose
-is a multiple of the identity, so the gradient of one goes through that of the other direction, with
-the same factor.
+All of them are made of three along one axis, whose gradients are transforms again: of complex
+numbers, of real ones to the half of the spectrum that says all, and back. A transform times its
+conjugate transpose is a multiple of the identity, so the gradient of one goes through that of the
+other direction, with the same factor.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from frontend.engine.eager.autocasting import full_precision
-from frontend.engine.eager.host_ops import HostOp
+from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted
-from frontend.engine.eager.uncompiled import conj, real_part
+from frontend.engine.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
+from frontend.engine.eager.uncompiled import NONE, Uncompiled, complex_type, conj, real_type
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, complex_of
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
@@ -25,44 +25,65 @@ from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.layout import narrow
 from frontend.functions.reduce import dimension
 from frontend.functions.shape import cat
+from graphc.ir.types import TensorType
+from graphc.ops import fourier
 
 # -- the three -----------------------------------------------------------------------------------
 
 
-def _complex(x: Any, *, axes: tuple[int, ...], forward: bool, scale: float) -> Any:
-    run = np.fft.fftn if forward else np.fft.ifftn
-    return run(x, axes=axes, norm="backward" if forward else "forward") * x.real.dtype.type(scale)
+def along(x: Tensor, axis: int, forward: bool, scale: float) -> Tensor:
+    """Complex numbers transformed along an axis, times `scale`."""
+    return CONTEXT.apply(_C2C, (x,), {"axis": axis, "forward": forward, "scale": scale})[0]
 
 
-def _complex_rule(g: Any, out: Any, x: Any, *, axes: Any, forward: bool, scale: float) -> Any:
-    return (COMPLEX(g, axes=axes, forward=not forward, scale=scale),)
+def halved(x: Tensor, axis: int, scale: float) -> Tensor:
+    """The first half of the spectrum of real numbers, times `scale`."""
+    return CONTEXT.apply(_R2C, (x,), {"axis": axis, "scale": scale})[0]
 
 
-def _halved(x: Any, *, axis: int, scale: float) -> Any:
-    return np.fft.rfft(x, axis=axis) * x.dtype.type(scale)
+def real_of_half(x: Tensor, axis: int, size: int, scale: float) -> Tensor:
+    """The `size` real numbers of half a spectrum, backwards, times `scale`."""
+    return CONTEXT.apply(_C2R, (x,), {"axis": axis, "size": size, "scale": scale})[0]
 
 
-def _halved_rule(g: Any, out: Any, x: Any, *, axis: int, scale: float) -> Any:
-    whole = resized(g, axis, x.shape[axis])
-    return (real_part(COMPLEX(whole, axes=(axis,), forward=False, scale=scale)),)
+def _c2c_rule(g: Any, out: Any, x: Any, *, axis: int, forward: bool, scale: float) -> Any:
+    return (along(g, axis, not forward, scale),)
 
 
-def _real(x: Any, *, axis: int, size: int, scale: float) -> Any:
-    return np.fft.irfft(x, size, axis=axis, norm="forward") * x.real.dtype.type(scale)
+def _r2c_rule(g: Any, out: Any, x: Any, *, axis: int, scale: float) -> Any:
+    size = x.shape[axis]
+    return (real_of_half(_weighed(g, axis, size, 0.5), axis, size, scale),)
 
 
-def _real_rule(g: Any, out: Any, x: Any, *, axis: int, size: int, scale: float) -> Any:
-    """All but the first frequency, and the last of an even size, stand for two."""
-    half = HALVED(g, axis=axis, scale=scale)
-    twice = size - half.shape[axis]
-    parts = narrow(half, axis, 0, 1), narrow(half, axis, 1, twice) * 2
-    rest = narrow(half, axis, 1 + twice, half.shape[axis] - 1 - twice)
-    return (cat([*parts, rest], axis),)
+def _c2r_rule(g: Any, out: Any, x: Any, *, axis: int, size: int, scale: float) -> Any:
+    return (_weighed(halved(g, axis, scale), axis, size, 2.0),)
 
 
-COMPLEX = HostOp("fft.c2c", _complex, _complex_rule)
-HALVED = HostOp("fft.r2c", _halved, _halved_rule)
-REAL = HostOp("fft.c2r", _real, _real_rule)
+def _weighed(x: Tensor, axis: int, size: int, weight: float) -> Tensor:
+    """Half a spectrum times `weight`, but for what stands for itself alone in the whole: the first
+    frequency, and the last of an even size."""
+    (pairs,) = CONTEXT.apply(VIEW_AS_REAL, (x,), {})
+    weights = fourier.weights_of_half(size, weight).astype(pairs.dtype.numpy)
+    shape = tuple(len(weights) if a == axis else 1 for a in range(pairs.dim()))
+    weighed = pairs * CONTEXT.constant(weights.reshape(shape))
+    return CONTEXT.apply(VIEW_AS_COMPLEX, (weighed,), {})[0]
+
+
+def _half_type(type: TensorType, *, axis: int, scale: float) -> TensorType:
+    return complex_type(_with_size(type, axis, type.shape[axis] // 2 + 1))
+
+
+def _whole_type(type: TensorType, *, axis: int, size: int, scale: float) -> TensorType:
+    return real_type(_with_size(type, axis, size))
+
+
+def _with_size(type: TensorType, axis: int, size: Any) -> TensorType:
+    return type.with_shape((*type.shape[:axis], size, *type.shape[axis + 1 :]))
+
+
+_C2C = Uncompiled("fft_c2c", None, _c2c_rule, NONE, lambda type, **_: type, on_pairs=fourier.fft)
+_R2C = Uncompiled("fft_r2c", None, _r2c_rule, NONE, _half_type, on_pairs=fourier.rfft)
+_C2R = Uncompiled("fft_c2r", None, _c2r_rule, NONE, _whole_type, on_pairs=fourier.irfft)
 
 # -- arguments -----------------------------------------------------------------------------------
 
@@ -103,10 +124,12 @@ def _scale(norm: str | None, forward: bool, count: int) -> float:
     return 1 / count if forward is (norm == "forward") else 1.0
 
 
-def _checked(size: int) -> int:
-    if size < 1:
-        raise RuntimeError(f"Invalid number of data points ({size}) specified")
-    return size
+def _checked(size: Any) -> int:
+    """A length, which has to be a number: of one that is left open this makes one."""
+    length = operator.index(size)
+    if length < 1:
+        raise RuntimeError(f"Invalid number of data points ({length}) specified")
+    return length
 
 
 def _axes(name: str, x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
@@ -154,8 +177,14 @@ def _whole(name: str, input: Tensor, s: Any, dim: Any, norm: Any, forward: bool)
     x = _in_shape(x, axes, sizes)
     if not axes:
         return x.clone()
-    scale = _scale(norm, forward, _count(x, axes))
-    return COMPLEX(x, axes=axes, forward=forward, scale=scale)
+    return _along_all(x, axes, forward, _scale(norm, forward, _count(x, axes)))
+
+
+def _along_all(x: Tensor, axes: Sequence[int], forward: bool, scale: float) -> Tensor:
+    """The last axis first, with the factor in it."""
+    for axis in reversed(axes):
+        x, scale = along(x, axis, forward, scale), 1.0
+    return x
 
 
 def _to_half(name: str, input: Tensor, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
@@ -165,9 +194,7 @@ def _to_half(name: str, input: Tensor, s: Any, dim: Any, norm: Any, forward: boo
         raise RuntimeError(f"{name} must transform at least one axis")
     x = _in_shape(x, axes, sizes)
     scale = _scale(norm, forward, _count(x, axes))
-    half = HALVED(x, axis=axes[-1], scale=scale)
-    if len(axes) > 1:
-        half = COMPLEX(half, axes=axes[:-1], forward=True, scale=1.0)
+    half = _along_all(halved(x, axes[-1], scale), axes[:-1], True, 1.0)
     return half if forward else conj(half)
 
 
@@ -182,9 +209,8 @@ def _to_real(name: str, input: Tensor, s: Any, dim: Any, norm: Any, forward: boo
     x = resized(x, last, size // 2 + 1)
     scale = _scale(norm, forward, _count(x, axes[:-1]) * size)
     x = conj(x) if forward else x
-    if len(axes) > 1:
-        x = COMPLEX(x, axes=axes[:-1], forward=False, scale=1.0)
-    return REAL(x, axis=last, size=size, scale=scale)
+    x = _along_all(x, axes[:-1], False, 1.0)
+    return real_of_half(x, last, size, scale)
 
 
 def _transforms(stem: str, run: Any, forward: bool, text: str) -> tuple[Any, Any, Any]:

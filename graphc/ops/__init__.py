@@ -3,9 +3,9 @@
 
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract
-(paired_convolution), indexing, order, generate, mersenne_twister, composite, control, exchange; and
-what serves all: conversion, interpreter, work. Folders are those built on them: scalar_functions,
-linear_algebra, nn, and layouts, which only passes put in.
+(paired_convolution), indexing, order, generate, mersenne_twister, composite (complex_numbers,
+fourier), control, exchange; and what serves all: conversion, interpreter, work. Folders are those
+built on them: scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
 """
 
 from typing import Any
@@ -14,11 +14,13 @@ from graphc.errors import GraphError
 from graphc.ir.registry import all_ops as table
 from graphc.ir.registry import lookup
 from graphc.ops import (
+    complex_numbers,
     composite,
     contract,
     control,
     elementwise,
     exchange,
+    fourier,
     generate,
     indexing,
     layouts,
@@ -44,11 +46,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "complex_numbers",
     "composite",
     "contract",
     "control",
     "elementwise",
     "exchange",
+    "fourier",
     "generate",
     "indexing",
     "layouts",

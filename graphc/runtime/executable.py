@@ -42,7 +42,8 @@ ALIGNED_FROM = 1 << 16
 class Executable:
     """Call it with one array per graph input: `outputs = executable(*arrays)`.
 
-    Arrays must have the inputs' shapes and dtypes; any strides are accepted. Outputs are fresh
+    Arrays must have the inputs' shapes and dtypes, or be complex numbers for pairs of reals along a
+    last axis; any strides are accepted. Outputs are fresh
     arrays, except those that update an input in place: that input's array is written and returned.
     Raises ArgumentError for arrays that do not fit, IndexRangeError for an index out of range;
     then no argument has been written.
@@ -193,6 +194,10 @@ class Executable:
             status = self._entered(arrays, frame)
             if not status:
                 return
+        if status < 0 and self._view_pairs(arrays):
+            status = self._entered(arrays, frame)
+            if not status:
+                return
         if status > 0:
             raise self._failure(frame, status - 1)
         arguments = arrays[: len(arrays) - len(self._fresh)]
@@ -221,6 +226,17 @@ class Executable:
     def _refused(self, message: str, hint: str | None = None) -> ArgumentError:
         """The error for arguments that cannot be taken, with the caller's line."""
         return ArgumentError(f"{self.graph.name}: {message}", hint=hint, location=user_location())
+
+    def _view_pairs(self, arrays: list[Any]) -> bool:
+        """Put views of their parts in place of arrays of complex numbers, for inputs of pairs.
+        Whether there were such arrays."""
+        found = False
+        for slot, ((dtype, shape), array) in enumerate(zip(self._types, arrays)):
+            if isinstance(array, np.ndarray) and array.dtype.kind == "c":
+                if array.real.dtype == dtype and (*array.shape, 2) == shape:
+                    arrays[slot] = array[..., None].view(dtype)
+                    found = True
+        return found
 
     def _prepared(self, slot: int, array: Any) -> Array:
         """The array itself if native code can take it as it is, else a contiguous copy."""

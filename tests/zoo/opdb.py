@@ -47,9 +47,6 @@ OUT_OF_SCOPE = (
     (r"sparse", "sparse"),
 )
 """What is not compared: a pattern of names, and why."""
-WHEN_COMPILED = "compiled complex and FFT"
-"""What is not compared of compiled calls besides: samples with complex numbers in arguments or
-results, and transforms that give real ones."""
 
 SECONDS = 60
 """What one sample may take."""
@@ -63,10 +60,8 @@ def operators(wanted: str | None) -> list[Any]:
     return [op for op in op_db if names is None or op.name in names]
 
 
-def reason(op: Any, compiled: bool) -> str | None:
+def reason(op: Any) -> str | None:
     """Why an operator is out of scope; None where it is in."""
-    if compiled and re.search(r"^fft\.|^stft$|^istft$", op.name):
-        return WHEN_COMPILED
     return next((why for pattern, why in OUT_OF_SCOPE if re.search(pattern, op.name)), None)
 
 
@@ -150,14 +145,6 @@ def by_value(op: Any, args: tuple, keywords: dict) -> bool:
     return False
 
 
-def has_complex(*values: Any) -> bool:
-    """Whether there are complex tensors among them."""
-    import torch
-
-    leaves = torch.utils._pytree.tree_leaves(values)
-    return any(isinstance(x, torch.Tensor) and x.is_complex() for x in leaves)
-
-
 class Run:
     """One pass over the database."""
 
@@ -196,7 +183,7 @@ class Run:
 
     def operator(self, op: Any, dtype: Any, of: OfOperator) -> None:
         """All samples of one dtype, as far as they come in the time that an operator may take."""
-        why = reason(op, self.options.compiled)
+        why = reason(op)
         drawn = samples(op, dtype, self.options)
         end = time.perf_counter() + self.options.seconds
         for sample, args, keywords in itertools.islice(drawn, self.options.first):
@@ -220,8 +207,6 @@ class Run:
         expected, refused = outcome(lambda: op.op(*args, **keywords))
         if refused is not None:
             return "PyTorch refuses", said(refused)
-        if self.options.compiled and has_complex(args, keywords, expected):
-            return "out of scope", WHEN_COMPILED
         actual, error = outcome(lambda: function(*taken, **named))
         if error is not None:
             refused_trace = self.options.compiled and isinstance(error, TraceError)
@@ -243,7 +228,7 @@ class Run:
 
     def errors(self, op: Any, of: OfOperator) -> None:
         """All error inputs: the frontend raises the type that PyTorch does."""
-        if reason(op, compiled=False) is not None:
+        if reason(op) is not None:
             return
         for refused in op.error_inputs("cpu"):
             sample = refused.sample_input

@@ -18,6 +18,7 @@ from frontend.engine.compiled.traced_function import GraphPair, TracedFunction
 from frontend.engine.eager.gradients.non_differentiable import mark_non_differentiable
 from frontend.engine.eager.tape import Saves, record
 from frontend.engine.tensors.epoch import TRACE_LOCK
+from frontend.engine.tensors.pairs import from_pairs, made_of
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.dims import evaluate
@@ -113,7 +114,7 @@ class DifferentiableFunction:
                     mark_non_differentiable(function, operands, outputs[i], reason)
             else:
                 values = run(self.plain, [*arrays])
-                outputs = [*map(make, values, self.types)]
+                outputs = [*map(made_of, values, self.types)]
                 if traced.active and not any(traced.wanted):
                     self._end_inside([outputs[i] for i in traced.active])
             for i in traced.leaves:
@@ -189,7 +190,7 @@ class ForwardBackward:
         try:
             values = run(self.forward, [*arrays])
             count = len(traced.outputs)
-            outputs = [make(value, type) for value, type in zip(values[:count], function.types)]
+            outputs = [*map(made_of, values[:count], function.types)]
             saved = values[count + len(traced.updates) :]
             wanted = traced.wanted
             operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
@@ -247,12 +248,15 @@ class ForwardCall:
         return self._placed(iter(values))
 
     def _placed(self, arrays: Any) -> Any:
-        for hole in self.pair.split.holes:
+        traced = self.pair.function.traced
+        wanted = [x for (_, x, _), want in zip(traced.inputs, traced.wanted) if want]
+        for hole, of in zip(self.pair.split.holes, wanted, strict=True):
             if not hole:
                 yield None
                 continue
             array = next(arrays)
-            yield make(array, TensorType.of(array))
+            value = from_pairs(array) if of.tensor_type.dtype.is_complex else array
+            yield make(value, TensorType.of(value))
 
     def _check(self, positions: Any) -> None:
         for i in positions:

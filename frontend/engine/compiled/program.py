@@ -239,7 +239,8 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
             )
             executable = packing.main if packing else compiler(graph, example)
             size_guards += answered
-        types = graph.output_types
+        tapped_types = [tensor.tensor_type for tensor, _ in session.taps]
+        types = (*graph.output_types[: results.first_tap], *tapped_types)
     if session.answers is not None:
         size_guards += session.answers.guards
     guards = _guards(traced, inputs, results)

@@ -32,8 +32,9 @@ from frontend.engine.tensors import tree
 from frontend.engine.tensors.autograd_members import Elided
 from frontend.engine.tensors.epoch import TRACE_LOCK
 from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.pairs import made_of
 from frontend.engine.tensors.symbolic_numbers import number_at
-from frontend.engine.tensors.tensor import Tensor, make
+from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.call_numbers import CallValues
 from graphc.ir.dims import evaluate
 from graphc.ir.instances import type_at
@@ -176,7 +177,7 @@ class Specialization:
             if self.places:
                 self._assign(computed)
             if self.single:
-                return make(values[0], self.result_types[0])
+                return made_of(values[0], self.result_types[0])
             new = self._left(arguments, values)
             return self._finished(arguments, new, values)
         except BaseException as error:
@@ -197,7 +198,7 @@ class Specialization:
 
     def _new_tensors(self, values: Sequence[Any]) -> list[Tensor]:
         """The new tensors that are returned."""
-        tensors = [*map(make, values, self.result_types)]
+        tensors = [*map(made_of, values, self.result_types)]
         for position, edge in self.closed:
             tensors[position]._edge, tensors[position]._requires_grad = edge, True
         for position in self.program.results.leaves:
@@ -240,7 +241,7 @@ class Specialization:
             elif position < len(new):
                 tensor._grad = ELIDED if position < 0 else new[position]
             else:
-                tensor._grad = make(values[position], kind)
+                tensor._grad = made_of(values[position], kind)
         return new
 
     def _finished(
@@ -286,7 +287,7 @@ class Specialization:
         first, roots = self.program.results.first_tap, []
         for source, number in ends:
             tensor: Any = source.tensor(arguments)
-            roots.append((tensor, make(values[first + number], tensor.tensor_type)))
+            roots.append((tensor, made_of(values[first + number], tensor.tensor_type)))
         run_backward(roots, None, retain_graph=retain, create_graph=False)
 
     def _assign(self, computed: CallValues | None) -> None:
@@ -331,7 +332,7 @@ def only_specialization(
 
 def _tensor(value: Any, type: TensorType) -> Tensor:
     """One of the values that a call hands out."""
-    return value if isinstance(value, Tensor) else make(value, type)
+    return value if isinstance(value, Tensor) else made_of(value, type)
 
 
 _VALUE = operator.attrgetter("_value")

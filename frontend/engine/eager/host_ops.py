@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.eager.complex_forms import without_form
 from frontend.engine.eager.tape import Saves, record
 from frontend.engine.tensors.no_value import NO_DATA
 from frontend.engine.tensors.state import STATE, tracing
@@ -51,6 +52,8 @@ class HostOp:
         """The results, and whether it is one and no tuple."""
         has_data = all(x._value is not NO_DATA for x in operands)
         mode = STATE.mode
+        if mode is not None and mode.records and any(x.dtype.is_complex for x in operands):
+            raise without_form(self.name)
         if self.op is not None and (mode is not None or not has_data):
             types = self.op.infer(tuple(x.tensor_type for x in operands), attributes)
             if has_data and mode is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from frontend.engine.eager.complex_forms import computed_on_pairs
 from frontend.engine.eager.kernels.blocked import BlockedOp, runs_in_blocks
 from frontend.engine.eager.kernels.gradient_worker import ask_ahead
 from frontend.engine.eager.kernels.native_ops import NativeOp, native_op, result_types
@@ -66,6 +67,9 @@ class Prepared:
         if backend == "native" and compiled and not self.view and self.widened is None:
             self.native = native_op(op, types, self.attributes)
             self.run = self.native.all
+        elif not compiled and (on_pairs := _on_pairs(op, types, self, backend)) is not None:
+            self.compute = on_pairs
+            self.run = lambda arrays: (on_pairs(*arrays),)
         else:
             blocks = runs_in_blocks(op, types)
             self.compute = (
@@ -86,6 +90,13 @@ class Prepared:
         read = find(self.operand_types, self.types, self.attributes, wanted)
         saves = self.saves[wanted] = Saves(self.operand_types, self.types, read)
         return saves
+
+
+def _on_pairs(op: Any, types: tuple[TensorType, ...], prepared: Prepared, backend: str) -> Any:
+    """What computes an op of complex numbers on pairs; None where NumPy does."""
+    if not any([type.dtype.is_complex for type in (*types, *prepared.types)]):
+        return None
+    return computed_on_pairs(op, types, prepared.types, prepared.attributes, backend)
 
 
 def _result_types(

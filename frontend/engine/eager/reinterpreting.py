@@ -34,10 +34,12 @@ def _as_complex(x: Any) -> Any:
 VIEW_AS_REAL: Uncompiled = Uncompiled(
     "view_as_real", _as_real, lambda g, out, x: (apply(VIEW_AS_COMPLEX, _dense(g)),), NONE,
     _as_real_type, put_back=lambda new, parent: apply(VIEW_AS_COMPLEX, _dense(new)),
+    on_pairs=lambda x: x,
 )  # fmt: skip
 VIEW_AS_COMPLEX: Uncompiled = Uncompiled(
     "view_as_complex", _as_complex, lambda g, out, x: (apply(VIEW_AS_REAL, g),), NONE,
     _as_complex_type, put_back=lambda new, parent: apply(VIEW_AS_REAL, new),
+    on_pairs=lambda x: x,
 )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """What ops mean on dtypes that graphs do not compute with: complex numbers, unsigned integers of 16
-bits and more, floats of 8 bits. Only eager mode has them, and NumPy computes them. Of u64 graphs
-have values too: what asks for its bits only (`asks_for_bits`) is on u64 what it is on i64.
+bits and more, floats of 8 bits. Graphs have complex numbers as pairs of reals, and eager mode
+computes most of their ops so, too (`complex_forms`); of the rest eager mode alone has values, and
+NumPy computes them. Of u64 graphs have values too: what asks for its bits only (`asks_for_bits`) is
+on u64 what it is on i64.
 
 An op that moves elements, casts them, chooses between them or asks whether they are equal is itself
 on all of them. Integers and floats of these kinds are stored, and little else, as in PyTorch. On
@@ -28,6 +30,7 @@ from graphc.autodiff.sweep import Reads, reads
 from graphc.ir.builder import user_location
 from graphc.ir.handle import Handle, apply
 from graphc.ir.types import DType, TensorType
+from graphc.ops import complex_numbers as c
 from graphc.ops import contract, indexing, order, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.composite import mean, stack
@@ -84,7 +87,9 @@ class Uncompiled:
     """An op without compiled form, for `Prepared` and the tape: `compute(*arrays)` and
     `vjp(g, out, *operands)` say what it means, `result(type)` of what type the result is. That of
     one with `put_back` is a view: `put_back(new, parent)` is the parent's value where the view
-    takes the value `new`."""
+    takes the value `new`. `on_pairs`: what it is in graphs, where complex numbers are pairs, of
+    handles; None where it has no compiled form. Where that is an op it computes this one, and there
+    needs no `compute` be."""
 
     differentiable = True
     takes_stored = True
@@ -93,14 +98,16 @@ class Uncompiled:
     region_names: tuple[str, ...] = ()
 
     def __init__(
-        self, name: str, compute: Callable[..., Any], vjp: Callable[..., tuple[Any, ...]],
+        self, name: str, compute: Callable[..., Any] | None, vjp: Callable[..., tuple[Any, ...]],
         reads: Reads, result: Callable[..., TensorType] = lambda type: type,
         put_back: Callable[[Any, Any], Any] | None = None,
+        on_pairs: Callable[..., Any] | None = None,
     ):  # fmt: skip
         self.name = name
+        self.on_pairs = on_pairs
         self.node_name = "".join(map(str.capitalize, name.split("_"))) + "Backward0"
         self.put_back = put_back
-        self.numpy = compute
+        self.numpy: Any = compute
         self.vjp = vjp
         self.declared_reads = reads
         self.result = result
@@ -222,14 +229,19 @@ def _of(x: Any, g: Any) -> Any:
 
 
 NONE: Reads = ((False,), (False,))
-CONJ: Uncompiled = Uncompiled("conj", np.conjugate, lambda g, out, x: (conj(g),), NONE)
+CONJ: Uncompiled = Uncompiled(
+    "conj", np.conjugate, lambda g, out, x: (conj(g),), NONE,
+    on_pairs=lambda x: c.paired(c.part(x, 0), -c.part(x, 1)),
+)  # fmt: skip
 REAL: Uncompiled = Uncompiled(
     "real", lambda x: x.real, lambda g, out, x: (_of(x, g),), NONE, real_type,
     put_back=lambda new, parent: apply(COMPLEX, new, imaginary(parent)),
+    on_pairs=lambda x: c.part(x, 0),
 )  # fmt: skip
 IMAG: Uncompiled = Uncompiled(
     "imag", lambda x: x.imag, lambda g, out, x: (_of(x, g) * 1j,), NONE, real_type,
     put_back=lambda new, parent: apply(COMPLEX, real_part(parent), new),
+    on_pairs=lambda x: c.part(x, 1),
 )  # fmt: skip
 
 
@@ -251,7 +263,7 @@ def _joined(x: Any, y: Any) -> Any:
 
 COMPLEX: Uncompiled = Uncompiled(
     "complex", _joined, lambda g, out, x, y: (lambda: real_part(g), lambda: imaginary(g)),
-    ((False, False), (False,)), complex_type,
+    ((False, False), (False,)), complex_type, on_pairs=c.paired,
 )  # fmt: skip
 
 
@@ -303,8 +315,8 @@ def _pow_rule(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return base, exponent
 
 
-SGN: Uncompiled = Uncompiled("sgn", _sgn, _sgn_rule, ((True,), (True,)))
-ANGLE = Uncompiled("angle", np.angle, _angle_rule, ((True,), (False,)), real_type)
+SGN: Uncompiled = Uncompiled("sgn", _sgn, _sgn_rule, ((True,), (True,)), on_pairs=c.sign)
+ANGLE = Uncompiled("angle", np.angle, _angle_rule, ((True,), (False,)), real_type, on_pairs=c.angle)
 
 
 def _acosh_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
@@ -343,10 +355,12 @@ def _logcumsumexp_rule(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
 
 
 OWN: dict[Any, Uncompiled] = {
-    t.acosh: Uncompiled("acosh", np.arccosh, _acosh_rule, ((True,), (False,))),
-    e.abs: Uncompiled("abs", np.abs, _magnitude_rule, ((True,), (False,)), real_type),
+    t.acosh: Uncompiled("acosh", np.arccosh, _acosh_rule, ((True,), (False,)), on_pairs=c.acosh),
+    e.abs: Uncompiled(
+        "abs", np.abs, _magnitude_rule, ((True,), (False,)), real_type, on_pairs=c.abs
+    ),
     e.sign: SGN,
-    e.pow: Uncompiled("pow", _pow, _pow_rule, ((True, True), (True,))),
+    e.pow: Uncompiled("pow", _pow, _pow_rule, ((True, True), (True,)), on_pairs=c.pow),
     order.logcumsumexp: Uncompiled(
         "logcumsumexp",
         _logcumsumexp,

@@ -3,7 +3,8 @@
 tracer runs a function in a session, which captures the tensors met on the way (captured) and turns
 them into inputs of the graph; naming gives them names, scope the module and phase they are in.
 mutations follows views and what is changed in place, layouts says what shares memory; regions and
-bodies trace what loops and branches run, histories what was computed outside and has a gradient.
+bodies trace what loops and branches run, histories what was computed outside and has a gradient;
+known_values are those that a trace knows.
 
 Of Python: attributes and assigned are what a function leaves in Modules and in plain numbers,
 call_numbers what Python computes anew for each call, assertions, hooks_inside, watched_hooks and

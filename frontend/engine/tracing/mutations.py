@@ -67,7 +67,8 @@ class Mutations:
         if self.regions and tensor._value.context is not self.builder:
             # A view from around a region is refreshed around it, too.
             self.regions[-1].keep_state(tensor)
-        if isinstance(view, IndexedView):
+        is_complex = tensor.tensor_type.dtype.is_complex or view.parent.tensor_type.dtype.is_complex
+        if isinstance(view, IndexedView) or (is_complex and view.op is not None):
             with recording(None):
                 value = self.value(view.shown(make(value, view.parent.tensor_type)))
         elif view.op is not None:

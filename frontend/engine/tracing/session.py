@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.engine.outside.check import Values, is_plain, same
+from frontend.engine.eager.complex_forms import on_pairs, without_form
+from frontend.engine.outside.check import is_plain, same
 from frontend.engine.outside.containers import can_be_put_back, refill
 from frontend.engine.outside.guard import Guard
 from frontend.engine.outside.source import (
@@ -33,13 +34,13 @@ from frontend.engine.outside.source import (
     InputSource,
     LookupSource,
     MemorySource,
-    ValueSource,
 )
 from frontend.engine.sizes.open_sizes import SizedArguments
 from frontend.engine.tensors.epoch import TRACE_LOCK
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.memory_tracking import place_in_memory, whole_array
 from frontend.engine.tensors.no_value import escaped, not_of_trace
+from frontend.engine.tensors.pairs import from_pairs, stored_type
 from frontend.engine.tensors.state import STATE, recording, swap_mode
 from frontend.engine.tensors.symbolic_numbers import extents_in
 from frontend.engine.tensors.tensor import Tensor, make
@@ -54,6 +55,7 @@ from frontend.engine.tracing.exchanges import Exchanges
 from frontend.engine.tracing.guards.globals import CapturedGlobals
 from frontend.engine.tracing.histories import Histories, refuse_sparse
 from frontend.engine.tracing.hooks_inside import HooksInside
+from frontend.engine.tracing.known_values import constant_pairs, guarded_value, known_value
 from frontend.engine.tracing.layouts import Layouts
 from frontend.engine.tracing.mutations import Mutations
 from frontend.engine.tracing.naming import Names
@@ -63,13 +65,14 @@ from frontend.engine.tracing.undoing import BeforeTrace
 from frontend.engine.tracing.watched_hooks import run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
-from graphc.ir.nodes import BACKWARD, CONSTANT
+from graphc.ir.nodes import BACKWARD
 from graphc.ir.own_frames import may_be_caught
 from graphc.ir.registry import lookup
 from graphc.ir.size_floats import is_open, text_of
 from graphc.ir.size_guards import SizeAnswers
 from graphc.ir.types import DType, TensorType
 from graphc.ir.undecided import answer_with
+from graphc.ops.elementwise import cast
 from graphc.ops.movement import reshape
 
 
@@ -227,7 +230,7 @@ class Session(Mutations):
 
     def add_input(self, name: str, source: InputSource, tensor: Tensor) -> GraphInput:
         # Names are given when all is known: optimizer state may appear during the trace.
-        var = self.root.input(f"input{len(self.inputs)}", tensor.tensor_type)
+        var = self.root.input(f"input{len(self.inputs)}", stored_type(tensor.tensor_type))
         graph_input = GraphInput(name, tensor.tensor_type, source, tensor, var)
         self.inputs.append(graph_input)
         return graph_input
@@ -272,7 +275,7 @@ class Session(Mutations):
     def traced_input(self, type: TensorType) -> Tensor:
         """A further input that belongs to nothing outside: a cotangent."""
         self._further += 1
-        return make(self.builder.input(f"further{self._further}", type), type)
+        return make(self.builder.input(f"further{self._further}", stored_type(type)), type)
 
     def view(self, result: Tensor, parent: Tensor) -> bool:
         shape = result._sizes
@@ -326,6 +329,8 @@ class Session(Mutations):
                 raise escaped("a trace")
         else:
             value = self._capture_input(tensor)
+        if self.regions and tensor.tensor_type.dtype.is_complex:
+            raise without_form("a loop or branch")
         return self.regions[-1].input_of(tensor) if self.regions else value
 
     def holds(self, value: Var) -> bool:
@@ -354,7 +359,11 @@ class Session(Mutations):
         types: tuple[TensorType, ...], view: bool = False,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         taken = tuple([self.value(x) for x in operands])
-        values = self.builder.record(op, taken, attributes, types)
+        kinds = tuple([x.tensor_type for x in operands])
+        if any([type.dtype.is_complex for type in (*kinds, *types)]):
+            values = on_pairs(op, taken, kinds, attributes)
+        else:
+            values = self.builder.record(op, taken, attributes, types)
         if self.regions and STATE.grad_enabled is False:
             values = tuple([self._stopped(value) for value in values])
         results = tuple([make(value, type) for value, type in zip(values, types)])
@@ -381,35 +390,23 @@ class Session(Mutations):
         if isinstance(tensor._value, Var) and not self.holds(tensor._value):
             raise escaped(what)
         if guarded and not self.regions:
-            return self._guarded_value(self.value(tensor))
-        if not isinstance(tensor._value, Var):
+            array = guarded_value(self, self.root, self.inputs, self.value(tensor))
+        elif isinstance(tensor._value, Var):
+            array = known_value(
+                self.builder, None if self.regions else self.root, self.value(tensor)
+            )
+        else:
             return None
-        value = self.value(tensor)
-        node = self.builder.node_of(value)
-        if node.op == CONSTANT:
-            array: np.ndarray = node.attribute("value").array
-            return array
-        return None if self.regions else self.root.known_value(value)
-
-    def _guarded_value(self, var: Var) -> np.ndarray | None:
-        needed = self.root.inputs_of(var)
-        read = [each for each in self.inputs if each.var.value.node in needed]
-        outside = [self.captured.get(id(each.tensor)) for each in read]
-        captured = [
-            each
-            for each, at in zip(outside, read)
-            if each is not None and isinstance(at.source, CapturedSource) and each.can_be_guarded
-        ]
-        if len(captured) < len(needed):
-            return None
-        arrays = [each.state_outside["_value"] for each in captured]
-        known = self.root.known_value(var, [*zip([each.var for each in read], arrays)])
-        for each, array in zip(captured, arrays):
-            content = partial(Guard, ValueSource(each.tensor), Values(array))
-            self.guard(("content", id(each.tensor)), content)
-        return known
+        is_complex = array is not None and tensor.tensor_type.dtype.is_complex
+        return from_pairs(array) if is_complex else array
 
     def constant(self, value: Any, type: TensorType) -> Tensor:
+        if type.dtype.is_complex and is_open(extents_in(value)):
+            real = self.constant(value, type.with_dtype(type.dtype.computes_as))
+            kinds, attributes = (real.tensor_type,), {"dtype": type.dtype}
+            return make(on_pairs(cast, (real._value,), kinds, attributes)[0], type)
+        if type.dtype.is_complex:
+            return make(constant_pairs(self.builder, value, type), type)
         if isinstance(value, np.ndarray):
             return make(self.builder.constant(value), type)
         # A number is a 0-d constant and a broadcast.

@@ -1,4 +1,4 @@
-"""Spectra of what passes: the short-time Fourier transform and its inverse, eagerly only."""
+"""Spectra of what passes: the short-time Fourier transform and its inverse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import expanded
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.tensor import Tensor
@@ -15,10 +16,12 @@ from frontend.functions.arguments import need_tensors
 from frontend.functions.complex_numbers import view_as_real
 from frontend.functions.creation import from_numpy, ones
 from frontend.functions.declarations import public
-from frontend.functions.fourier import COMPLEX, HALVED, REAL, as_complex
+from frontend.functions.fourier import along, as_complex, halved, real_of_half
 from frontend.functions.layout import narrow
+from frontend.functions.pointwise import where
 from frontend.functions.select import unfold
 from frontend.nn.functional.padding import pad
+from graphc.ops.indexing import check_all
 
 
 def _window(name: str, window: Any, length: int, n_fft: int, like: Tensor) -> Tensor:
@@ -101,10 +104,10 @@ def _spectra(frames: Tensor, normalized: bool, onesided: bool) -> Tensor:
     size = frames.shape[-1]
     scale = 1 / math.sqrt(size) if normalized else 1.0
     if not onesided:
-        return COMPLEX(as_complex(frames), axes=(2,), forward=True, scale=scale)
+        return along(as_complex(frames), 2, True, scale)
     if frames.is_complex():
         raise RuntimeError("Cannot have onesided output if window or input is complex")
-    return HALVED(frames, axis=2, scale=scale)
+    return halved(frames, 2, scale)
 
 
 def _overlapped(frames: Tensor, hop: int) -> Tensor:
@@ -146,9 +149,7 @@ def istft(
     reach = summed.shape[1]
     end = start + length if length is not None else reach - start
     size = min(end, reach) - start
-    envelope = narrow(envelope, 1, start, size)
-    if bool((envelope.abs() < 1e-11).any()):
-        raise RuntimeError("istft: window overlap add min: the windows leave a place out")
+    envelope = _without_gaps(narrow(envelope, 1, start, size))
     result = narrow(summed, 1, start, size) / envelope
     if end > reach:
         warnings.warn(
@@ -160,6 +161,14 @@ def istft(
     return result if input.dim() == 3 else result[0]
 
 
+def _without_gaps(envelope: Tensor) -> Tensor:
+    """The envelope, once it is checked: by the op whose result is asked for here, in compiled code
+    too."""
+    message = {"message": "istft: window overlap add min: the windows leave a place out"}
+    (covered,) = CONTEXT.apply(check_all, (envelope.abs() >= 1e-11,), message)
+    return where(covered, envelope, 1)
+
+
 def _frames(
     x: Tensor, n_fft: int, normalized: bool, half: bool, to_complex: bool, window: Tensor
 ) -> Tensor:
@@ -167,11 +176,11 @@ def _frames(
     if to_complex:
         if half:
             raise RuntimeError("cannot have onesided output if window or input is complex")
-        return COMPLEX(x, axes=(2,), forward=False, scale=scale)
+        return along(x, 2, False, scale)
     if window.is_complex():
         raise RuntimeError("Complex windows are incompatible with return_complex=False")
     needed = x if half else narrow(x, 2, 0, n_fft // 2 + 1)
-    return REAL(needed, axis=2, size=n_fft, scale=scale)
+    return real_of_half(needed, 2, n_fft, scale)
 
 
 def _check_spectra(x: Tensor, n_fft: int, hop: int, win: int) -> None:

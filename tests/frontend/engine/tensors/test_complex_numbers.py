@@ -49,6 +49,65 @@ def test_gradients_are_those_of_the_parts(loss: Callable[..., Any]) -> None:
             np.testing.assert_allclose([actual.real, actual.imag], slopes, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("loss", LOSSES[:-1])
+def test_compiled_steps_have_the_bits_of_eager_ones(loss: Callable[..., Any]) -> None:
+    def step(x: Any, y: Any) -> tuple[Any, ...]:
+        value = loss(x, y)
+        value.backward()
+        return value.detach(), x.grad, y.grad
+
+    want, got = (
+        run(*(torch.tensor(a, requires_grad=True) for a in (X, Y)))
+        for run in (step, torch.compile(step, fullgraph=True))
+    )
+    for ours, theirs in zip(want, got, strict=True):
+        assert ours.dtype is theirs.dtype
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), strict=True)
+
+
+def test_compiled_functions_take_and_give_complex_numbers() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.mul_(y)
+        x.real[0] = 2.0
+        return (x @ y.mH).abs(), x.conj()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for rows in (3, 3, 5, 4):  # sizes left open from the second on
+        parts = np.random.default_rng(rows).standard_normal((2, rows, 8)).view(np.complex128)
+        results = []
+        for run in (function, compiled):
+            # What is updated is a transposed array.
+            x, y = torch.tensor(np.ascontiguousarray(parts[0].T)).T, torch.tensor(parts[1])
+            results.append([x, *run(x, y)])
+        for ours, theirs in zip(*results, strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy(), strict=True)
+
+
+def test_backward_of_a_compiled_function() -> None:
+    def function(x: Any, y: Any) -> Any:
+        spectrum = torch.fft.rfft(y.real) * 2j
+        return (x.exp() * y).sum(), spectrum.abs().sum()
+
+    gradients = []
+    for run in (function, torch.compile(function, fullgraph=True)):
+        leaves = [torch.tensor(a, requires_grad=True) for a in (X, Y)]
+        value, size = run(*leaves)
+        (value.abs() + size).backward()
+        gradients.append([leaf.grad.numpy() for leaf in leaves])
+    for ours, theirs in zip(*gradients, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_what_is_known_in_a_trace() -> None:
+    constant = torch.compile(lambda x: x * torch.tensor([1j, 2.0])[0].item(), fullgraph=True)
+    assert constant(torch.ones(1)).tolist() == [1j]
+    spectrum = torch.compile(lambda x: torch.fft.rfft(x).abs(), fullgraph=True)
+    for rows in (1, 2, 3, 5):
+        x = torch.rand(rows, 10)
+        np.testing.assert_allclose(spectrum(x), abs(np.fft.rfft(x.numpy())), rtol=1e-5, atol=1e-5)
+
+
 def test_values_are_numpys() -> None:
     x, y = torch.tensor(X), torch.tensor(Y)
     for ours, theirs in [
@@ -92,12 +151,13 @@ def test_what_there_is_not() -> None:
     for call in (lambda: x < x, x.floor, x.sort, lambda: torch.nn.functional.gelu(x)):
         with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
             call()
-    with pytest.raises((TraceError, DTypeError), match="complex64 is not supported in compiled"):
-        torch.compile(lambda y: y * 2, fullgraph=True)(x)
-    with pytest.raises(TraceError, match="runs eagerly only"):
-        torch.compile(lambda y: torch.complex(y, y), fullgraph=True)(torch.ones(2))
-    with pytest.raises(DTypeError, match="not supported in compiled code"):
-        torch.compile(lambda y: y + 1j, fullgraph=True)(torch.ones(2))
+    with pytest.raises(TraceError, match="logcumsumexp of complex numbers runs eagerly only"):
+        torch.compile(lambda y: y.logcumsumexp(0), fullgraph=True)(x)
+    body = lambda carry, row: (carry * row, carry)  # noqa: E731
+    with pytest.raises(DTypeError, match="complex64 is not supported in compiled code"):
+        torch.compile(lambda y: torch.scan(body, y[0], y)[0], fullgraph=True)(x)
+    with pytest.raises(TraceError, match="cholesky of complex numbers runs eagerly only"):
+        torch.compile(lambda y: torch.linalg.cholesky(y), fullgraph=True)(x * x.conj()[:, None])
 
 
 @pytest.mark.parametrize("name", ["uint16", "uint64", "float8_e4m3fn", "float8_e5m2"])

@@ -131,7 +131,7 @@ def _by_another(x: Any) -> Any:
 
 def _by_dtype(x: Any) -> Any:
     try:
-        return (x * 1j).real
+        return x.to(torch.float8_e5m2).to(torch.float32)
     except TypeError:
         return x * 100
 
