@@ -97,10 +97,12 @@ static int counted(int status) {
 def counting(folder: Path, name: str, change: Callable[[str], str] = lambda text: text) -> None:
     """Write counted.c: main.c, with a counter of allocations that runs while the object does."""
     text = COUNTING + (folder / "main.c").read_text()
-    for call in re.findall(rf"status = {name}(?:_init)?\([^;]*;", text):
-        text = text.replace(call, f"is_counting = 1; {change(call)} is_counting = 0;")
-    text = text.replace(
-        "int64_t is_counting = 1; status =", "int64_t status; is_counting = 1; status ="
+    text = re.sub(
+        rf"(int64_t )?(status = {name}(?:_init)?\([^;]*;)",
+        lambda match: "{}is_counting = 1; {} is_counting = 0;".format(
+            f"{match[1]}status; " if match[1] else "", change(match[2])
+        ),
+        text,
     )
     text = text.replace("return differences != 0;", "return counted(differences != 0);")
     (folder / "counted.c").write_text(text)
