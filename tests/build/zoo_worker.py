@@ -28,8 +28,8 @@ def main(name: str, how: str, folder: Path, targets: list[str]) -> None:
     call, draw = zoo_models.function(name, trains)
     with torch.set_grad_enabled(trains):
         for target in targets:
-            made = call.build(folder / target, *draw(4), target=target, name=name, calls=STEPS)
-            print(made)
+            built = call.build(folder / target, *draw(4), target=target, name=name, calls=STEPS)
+            print(built)
         sizes = zoo_models.SEVEN.get(name, SIZES) if trains else SIZES
         _holds(call, draw, sizes)
 
