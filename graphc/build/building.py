@@ -43,6 +43,10 @@ _LINKED = ("shared", "wheel")
 FROM_OUTSIDE = frozenset(("fma", "fmaf", "fmod", "fmodf", "pow", "sched_yield"))
 """All that an object may need: functions of the C library's mathematics, the last one where threads
 wait for each other."""
+FROM_WINDOWS = frozenset(("fmod", "fmodf", "SwitchToThread", "___chkstk_ms"))
+"""The same for Windows, where what calls a function with a large frame looks at its pages first: a
+function that compilers bring with them. Its `pow` has other bits."""
+_NO_NAMES = TAKEN | FROM_OUTSIDE | FROM_WINDOWS
 MOST_THREADS = 1024
 EMBEDDED = 1 << 20
 """Bytes of state up to which the object has its initial values."""
@@ -71,18 +75,18 @@ def build(
     data: Sequence[Any] | None = None,
 ) -> BuiltFiles:  # fmt: skip
     """Build a source for a target ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64",
-    "wasm32", "wasm32+relaxed", None for the host) into a folder, which is made where there is none.
-    `kind`: "object", or, linked by a C compiler, "shared" with a Python module, "wheel" with a
-    library for each level of x86-64 where no other target is named; or "page", an HTML file that
-    runs in a browser. `calls`: of the proof. `threads`: of an object, which the caller may bring.
-    `data`: of a page, an array for each argument, of whose rows it makes batches (those of the
-    example where there are none). Raises ArgumentError for an unknown kind, what a kind or target
-    does not have, a missing linker, a name that is no C identifier or that Python has, data that do
-    not fit, or a folder that cannot be written, TargetError for an unknown target, LoweringError
-    for what Python computes. Nothing is written then."""
+    "x86_64-windows", "wasm32", "wasm32+relaxed", None for the host) into a folder, which is made
+    where there is none. `kind`: "object", or, linked by a C compiler, "shared" with a Python
+    module, "wheel" with a library for each level of x86-64 where no other target is named; or
+    "page", an HTML file that runs in a browser. `calls`: of the proof. `threads`: of an object,
+    which the caller may bring. `data`: of a page, an array for each argument, of whose rows it
+    makes batches (those of the example where there are none). Raises ArgumentError for an unknown
+    kind, what a kind or target does not have, a missing linker, a name that is no C identifier or
+    that Python has, data that do not fit, or a folder that cannot be written, TargetError for an
+    unknown target, LoweringError for what Python computes. Nothing is written then."""
     chosen = target_of(kind, target)
     _check_threads(threads, kind, chosen)
-    if name is not None and (name in TAKEN | FROM_OUTSIDE or identifier(name) != name):
+    if name is not None and (name in _NO_NAMES or identifier(name) != name):
         raise ArgumentError(f"{name!r} is no name of a C function")
     name = name or name_for(source)
     if kind in _LINKED:
@@ -107,6 +111,8 @@ def target_of(kind: str, target: str | None) -> Target:
     chosen = named(target or "host")
     if kind in _LINKED and chosen.is_wasm:
         raise ArgumentError(f"a {kind} is not built for {chosen.name}", hint="object or page")
+    if kind in _LINKED and chosen.is_windows:
+        raise ArgumentError(f"a {kind} is not built for {chosen.name}", hint="build an object")
     return chosen
 
 
@@ -122,7 +128,7 @@ def _check_threads(threads: int, kind: str, target: Target) -> None:
 def name_for(source: ObjectSource) -> str:
     """The name of the function where none is given."""
     plain = identifier(source.name)
-    return f"{plain}_1" if plain in TAKEN | FROM_OUTSIDE else plain
+    return f"{plain}_1" if plain in _NO_NAMES else plain
 
 
 def _contents(

@@ -23,6 +23,8 @@ _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _FLOAT_SIGNS = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _SIGNS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne", "is": "eq"}
 _STORED = {DType.f64: "double", DType.f32: "float", DType.i64: "i64", DType.i32: "i32"}
+_FAR = 1 << 62
+"""Beside a constant from here on a size may lie beyond i64."""
 INTRINSICS = "declare double @llvm.fabs.f64(double)\n"
 POWER = "declare double @pow(double, double)\n"
 
@@ -129,7 +131,7 @@ class NumberText:
             else:
                 holds = emit(f"fcmp {_FLOAT_SIGNS[sign]} double {sides[0]}, {sides[1]}")
         else:
-            sides = [self.number(side)[0] for side in (guard.left, guard.right)]
+            sides = [self.number(side)[0] for side in _without_wrap(guard.left, guard.right)]
             holds = emit(f"icmp {_SIGNS[sign]} i64 {sides[0]}, {sides[1]}")
         if sign != guard.sign:
             holds = emit(f"xor i1 {holds}, true")
@@ -147,6 +149,20 @@ class NumberText:
         nans = [emit(f"fcmp uno double {side}, {side}") for side in (left, right)]
         both = emit(f"and i1 {nans[0]}, {nans[1]}")
         return emit(f"or i1 {same}, {both}")
+
+
+def _without_wrap(left: Any, right: Any) -> tuple[Any, Any]:
+    """The sides of a comparison of whole numbers, as i64 compares them: a constant near the ends of
+    i64 goes to the other side, `n + 2**63 - 2 > 2**63 - 1` is `n > 1`, and where it lies beyond
+    them no i64 reaches it."""
+    constants = [side.constant if isinstance(side, Dim) else side for side in (left, right)]
+    if max(map(abs, constants)) < _FAR:
+        return left, right
+    difference = left - right
+    constant = difference.constant if isinstance(difference, Dim) else difference
+    if -(1 << 63) <= -constant < 1 << 63:
+        return difference - constant, -constant
+    return 0, -1 if constant > 0 else 1
 
 
 def double_text(number: float) -> str:

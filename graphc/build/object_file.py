@@ -25,7 +25,7 @@ from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.standalone import standalone
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target
-from graphc.errors import GraphError
+from graphc.errors import GraphError, LoweringError
 from graphc.ir.dims import dim
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
@@ -123,6 +123,11 @@ def object_code(
     """The object file; with `embeds` it has the initial values."""
     entries = EntryPoints(name, source, built, layout, ErrorTexts(), embeds)
     main = entries.module(target.triple)
+    if target.is_windows and entries.calls_power:
+        raise LoweringError(
+            "pow of the C library has other bits in Windows",
+            hint="compute powers of tensors, or hand the number in",
+        )
     kernels: dict[str, tuple[str, ...]] = {}
     for program in built.programs:
         kernels |= program.native.kernels

@@ -52,12 +52,18 @@ class Target:
         return self.triple.startswith("wasm")
 
     @property
+    def is_windows(self) -> bool:
+        """Whether its code is called as Windows calls functions."""
+        return "windows" in self.triple
+
+    @property
     def key(self) -> str:
         """What of the target generated code depends on."""
         return f"{self.triple} {self.cpu} {self.features}"
 
 
 _X86 = "x86_64-unknown-linux-gnu"
+_WINDOWS = "x86_64-pc-windows-gnu"
 _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
@@ -72,6 +78,10 @@ _NAMED = {
         Target(
             "x86-64-v4", _X86, "x86-64-v4", "", 64,
             half_instructions=True, permuted_lanes=16, needs=_V4,
+        ),
+        Target(
+            "x86_64-windows", _WINDOWS, "x86-64-v3", "", 32,
+            half_instructions=True, permuted_lanes=8, needs=_V3,
         ),
         Target(
             "aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, half_instructions=True
@@ -158,6 +168,8 @@ def _lacking(target: Target) -> str:
     machine, own = target.triple.partition("-")[0], host().triple.partition("-")[0]
     if machine != own:
         return f"it is {own}, not {machine}"
+    if target.is_windows != host().is_windows:
+        return f"it is {host().triple}, not {target.triple}"
     if not target.needs:
         return ""
     with IMPORTING:

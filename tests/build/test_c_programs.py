@@ -4,38 +4,32 @@ gcc-aarch64-linux-gnu; valgrind)."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from graphc.build.building import FROM_OUTSIDE
+from tests.build.c_programs import (
+    ARM,
+    CPP,
+    EMULATED,
+    C,
+    allocates_nothing,
+    counting,
+    is_clean_under_valgrind,
+    needs_only_what_is_listed,
+    paged,
+    proves,
+    run,
+)
 from tests.build.conftest import Built
 from tests.build.models import cases, compiled
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 
-STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
-C = ("gcc", "-std=c11", *STRICT, "main.c")
-CPP = ("g++", "-std=c++17", *STRICT, "-x", "c++", "main.c", "-x", "none")
-ARM = ("aarch64-linux-gnu-gcc", "-std=c11", *STRICT, "main.c")
-EMULATED = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("x86-64-v2", "x86-64-v3")]
 FOREIGN = pytest.param("aarch64", marks=pytest.mark.slow)
-
-
-def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-
-
-def proves(folder: Path, name: str, compiler: tuple[str, ...], *runner: str) -> None:
-    linked = run(*compiler, f"{name}.o", "-lm", "-o", "proof", folder=folder)
-    assert linked.returncode == 0 and linked.stderr == "", linked.stderr
-    ran = run(*runner, "./proof", folder=folder)
-    assert (ran.returncode, ran.stdout) == (0, "the same bits\n"), ran.stderr
 
 
 @pytest.mark.parametrize("compiler", [C, CPP], ids=["c", "cpp"])
@@ -61,18 +55,7 @@ def test_main_proves_the_bits_on_aarch64(built: Built, name: str) -> None:
 def test_an_object_needs_and_defines_what_stands_in_a_list(
     built: Built, name: str, target: str
 ) -> None:
-    folder = built(name, target)
-    needed = set(run("nm", "-u", f"{name}.o", folder=folder).stdout.split()) - {"U"}
-    allowed = FROM_OUTSIDE - {"sched_yield"}
-    if target != "x86-64-v2":
-        allowed -= {"fma", "fmaf"}
-    assert needed <= allowed
-    lines = run("nm", "-g", "--defined-only", f"{name}.o", folder=folder).stdout.splitlines()
-    assert {line.split()[-1] for line in lines} == {
-        name, *(f"{name}_{part}" for part in ("init", "work_bytes", "error")),
-    }  # fmt: skip
-    kinds = {line.split()[-2] for line in run("nm", f"{name}.o", folder=folder).stdout.splitlines()}
-    assert not kinds & set("bBdDC"), "there is memory that could be written"
+    needs_only_what_is_listed(built(name, target), name, target)
 
 
 @pytest.mark.parametrize("name", cases("mlp", "lenet", "gpt"))
@@ -95,35 +78,6 @@ def test_other_data_is_told(built: Built) -> None:
     data[-1] ^= 1
     (folder / "main.data").write_bytes(data)
     assert (ran.returncode, ran.stdout) == (1, "other bits\n") and " differs" in ran.stderr
-
-
-PAGES = """
-#include <stdio.h>
-#include <sys/mman.h>
-static void *memory(size_t count) {
-  size_t page = 4096, whole = (count + page - 1) / page * page;
-  char *block = (char *)mmap(0, whole + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (whole && mprotect(block + page, whole, PROT_READ | PROT_WRITE)) exit(3);
-  return block + page + whole - count;
-}
-#define free(block) ((void)(block))
-#define malloc(count) no_allocation(count)
-"""
-"""Memory of exact size that ends where a page begins that cannot be touched."""
-
-
-def paged(folder: Path, name: str, change: Callable[[str], str] = lambda text: text) -> Path:
-    """main.c with all memory of calls, and the state, between such pages."""
-    text = (folder / "main.c").read_text()
-    helper = re.search(r"static void \*memory\(.*?\n}\n", text, re.DOTALL)
-    assert helper is not None
-    body = text.replace(helper[0], PAGES).replace(
-        f"static {name}_state state;", f"static {name}_state *placed;\n#define state (*placed)"
-    )
-    start = f"  placed = ({name}_state *)memory(sizeof *placed);\n  data = fopen"
-    body = body.replace("  data = fopen", start)
-    (folder / "paged.c").write_text(change(body))
-    return folder / "paged.c"
 
 
 @pytest.mark.parametrize("target", ["host", *OTHERS])
@@ -152,8 +106,19 @@ def test_valgrind_finds_nothing(built: Built, name: str, target: str) -> None:
     if not shutil.which("valgrind"):
         pytest.skip("needs valgrind")
     folder = built(name, target)
-    proves(folder, name, C)
-    ran = run("valgrind", "--error-exitcode=9", "--leak-check=no", "./proof", folder=folder)
-    # What comes uninitialised from its memory is compared bit by bit, which valgrind would say.
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    assert "ERROR SUMMARY: 0 errors" in ran.stderr
+    is_clean_under_valgrind(folder, name)
+
+
+@pytest.mark.parametrize("name", cases("mlp", "lenet", "lstm", "gpt", "dropout"))
+def test_a_call_allocates_nothing(built: Built, name: str) -> None:
+    allocates_nothing(built(name, "host"), name)
+
+
+def test_a_planted_allocation_is_counted(built: Built) -> None:
+    folder = built("inference", "host")
+    counting(folder, "inference", lambda call: f"{call} free(malloc(9));")
+    command = ("gcc", "-std=gnu11", "-fno-builtin", "counted.c", "inference.o", "-lm", "-o", "over")
+    linked = run(*command, folder=folder)
+    assert linked.returncode == 0, linked.stderr
+    ran = run("./over", folder=folder)
+    assert ran.returncode == 4 and "allocations" in ran.stderr

@@ -286,8 +286,8 @@ def test_values_that_go_to_python_are_refused() -> None:
 def test_kinds_targets_names_and_folders_that_are_wrong(tmp_path: Any) -> None:
     function = torch.compile(lambda x: x + 1, threads=1)
     x = torch.ones(2)
-    with pytest.raises(ArgumentError, match="kind 'page' is not built yet"):
-        function.build(tmp_path, x, kind="page")
+    with pytest.raises(ArgumentError, match="kind 'ship' is not built yet"):
+        function.build(tmp_path, x, kind="ship")
     with pytest.raises(GraphError, match="'z80' is no known target"):
         function.build(tmp_path, x, target="z80")
     for name in ("while", "a b", "1x", "_x", "int64_t", "pow"):
@@ -304,6 +304,58 @@ def test_keys_of_the_state_are_those_of_state_dict() -> None:
     built = source(torch.compile(lambda x: F.relu(model(x))), torch.ones(2, 4))
     LoadedObject(built)
     assert {field.key for field in built.state()} == set(model.state_dict())
+
+
+def test_tensors_without_names_are_the_same_fields_in_all_programs() -> None:
+    """Two traces of one function, which meet them in another order."""
+    held = [torch.arange(3.0), torch.arange(6.0).reshape(2, 3)]
+
+    def function(x: Tensor) -> Tensor:
+        first, second = held if x.shape[0] != 1 else held[::-1]
+        return x * first.sum() - second.sum()
+
+    call = torch.compile(function, threads=1, dynamic={"x": {0: "n"}})
+    loaded = LoadedObject(source(call, torch.ones(4, 2)))
+    assert len(loaded.built.programs) == 2
+    assert sorted(m.type.shape for m in loaded.layout.members) == [(2, 3), (3,)]
+    for n in (4, 1):
+        x = torch.ones(n, 2)
+        results, _ = loaded.call(loaded.state(), values([x]), n=n)
+        assert results[0].tobytes() == function(x).numpy().tobytes()
+
+
+def test_state_that_a_first_step_makes_is_the_same_in_all_programs() -> None:
+    """Of an optimizer that no name leads to: each trace would make it anew."""
+    model = nn.Linear(3, 2)
+    held = [torch.optim.SGD(model.parameters(), momentum=0.9)]
+
+    def step(x: Tensor) -> Tensor:
+        loss = model(x).sum() * (2 if x.shape[0] == 1 else 1)
+        held[0].zero_grad()
+        loss.backward()
+        held[0].step()
+        return loss
+
+    call = torch.compile(step, threads=1, dynamic={"x": {0: "n"}})
+    loaded = LoadedObject(source(call, torch.ones(4, 3)))
+    assert len(loaded.built.programs) == 2
+    assert sorted(m.type.shape for m in loaded.layout.members).count((2, 3)) == 2
+    state = loaded.state()
+    for n in (4, 1, 3, 1):
+        x = torch.ones(n, 3)
+        results, _ = loaded.call(state, values([x]), n=n)
+        assert results[0].tobytes() == call(x).detach().numpy().tobytes()
+
+
+def test_what_a_helper_names_is_called_so() -> None:
+    model = nn.Linear(3, 2)
+
+    def helper(x: Tensor) -> Tensor:
+        return model(x)
+
+    call = torch.compile(lambda x: helper(x) + 1)
+    loaded = LoadedObject(source(call, torch.ones(4, 3)))
+    assert {m.field.key for m in loaded.layout.members} == {"weight", "bias"}
 
 
 @pytest.mark.parametrize("name", cases("mlp", "lenet", "gpt"))

@@ -117,6 +117,10 @@ def test_guards_hold_where_they_hold_in_python(sign: str, negated: str) -> None:
         (X, Y), (X, 0.0), (1 / (N - 1), 0.5), (N // 2, 2),
         (4, 4 * N), (X**N, 1.0),
     ]  # fmt: skip
+    if sign != "is":  # which compares as floats do
+        far = 2**63
+        pairs += [(N, far), (N + (far - 2), far - 1), (9 * N - 1, far - 1), (N - far, -far),
+                  (-2 * far, N), (far, far)]  # fmt: skip
     for left, right in pairs:
         guard = SizeGuard(left, negated + sign, right)
         f = FunctionLines()

@@ -8,6 +8,7 @@ Whatever runs here leaves all state as it was: tensors, `.grad`s, optimizers, ra
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from frontend.engine.outside.source import (
     ComputedSource,
     GradSource,
     HostSource,
+    InputSource,
 )
 from frontend.engine.sizes.open_sizes import GREATEST_INT, LEAST_INT, NAMES, SizedArguments
 from frontend.engine.sizes.size_rules import LEAST, SizeRule, rules_of
@@ -112,6 +114,7 @@ class _BuiltCall:
         self.example = self._example()
         self.state: dict[str, StateArray] = {}
         self._optimizers = OptimizerStates()
+        self._labels = _Labels()
         self._arrays: dict[str, np.ndarray] = {}
 
     def _example(self) -> dict[str, Any]:
@@ -140,6 +143,7 @@ class _BuiltCall:
                 check_overlap(traced, leaves)
                 return self._source(traced, opening)
             finally:
+                self._optimizers.keep()
                 traced.session.put_back()
 
     def _leaf(self, leaf: Tensor, axes: Sequence[Symbol | None], opening: Opening) -> Tensor:
@@ -218,12 +222,14 @@ class _BuiltCall:
                 return OfNumber(expression)
             value = np.asarray(value_at(expression, opening.example)).astype(x.type.dtype.numpy)
             note = f"Python alone computes it, {text_of(expression)}: set it before each call"
-            return self._field(StateArray(x.name, x.name, value, note))
+            label = self._labels.of(x.source, x.name)
+            return self._field(StateArray(label, label, value, note))
         if isinstance(source, CapturedSource | GradSource | HostSource):
-            array = self._arrays.get(x.name)
+            label = self._labels.of(x.source, x.name)
+            array = self._arrays.get(label)
             if array is None:
-                array = self._arrays[x.name] = np.array(source.array(()))
-            return self._field(StateArray(x.name, keys.of(x), array))
+                array = self._arrays[label] = np.array(source.array(()))
+            return self._field(StateArray(label, keys.of(x, label), array))
         raise TraceError(
             f"{x.name} lies in the memory around a tensor, which an object does not see",
             hint="hand in the tensor of which it is a part",
@@ -246,7 +252,7 @@ class _BuiltCall:
             for position, x in enumerate(graph_inputs)
             if isinstance(x.source, GradSource)
         }
-        names = {id(x.tensor): x.name for x in graph_inputs}
+        names = {id(x.tensor): self._labels.of(x.source, x.name) for x in graph_inputs}
         first = traced.first_update + len(traced.updated)
         for target, position, type in traced.grads:
             owner: Any = target if isinstance(target, Tensor) else target.tensor(self.leaves)
@@ -256,6 +262,38 @@ class _BuiltCall:
             label = f"{names.get(id(owner), f'state{position}')}.grad"
             zeros = np.zeros(type.shape, type.dtype.numpy)
             yield label, zeros, at, traced.outputs[position]
+
+
+class _Labels:
+    """What inputs are called in all traces of a function: nameless ones are counted in each trace
+    anew, and another trace may meet them in another order."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[str, InputSource[Any]]] = {}  # sources hold what ids are of
+        self._taken: set[str] = set()
+
+    def of(self, source: InputSource[Any], name: str) -> str:
+        """The label of an input, which its name becomes where no other has it."""
+        identity = _identity(source, name)
+        if identity not in self._known:
+            numbered = (f"{name}_{count}" for count in itertools.count(1))
+            label = next(
+                each for each in itertools.chain([name], numbered) if each not in self._taken
+            )
+            self._taken.add(label)
+            self._known[identity] = label, source
+        return self._known[identity][0]
+
+
+def _identity(source: InputSource[Any], name: str) -> object:
+    """What tells an input from all others, in each trace."""
+    if isinstance(source, CapturedSource):
+        return "tensor", id(source.captured)
+    if isinstance(source, GradSource):
+        return "grad", _identity(source.source, name)
+    if isinstance(source, HostSource):
+        return "number", *source.place
+    return type(source), name
 
 
 class _Keys:
@@ -272,11 +310,11 @@ class _Keys:
                         self._keys[id(tensor)] = name
                         taken.add(name)
 
-    def of(self, x: GraphInput) -> str:
-        """The key of an input."""
+    def of(self, x: GraphInput, label: str) -> str:
+        """The key of an input of this label."""
         if isinstance(x.source, CapturedSource):
-            return self._keys.get(id(x.source.captured), x.name)
-        return x.name
+            return self._keys.get(id(x.source.captured), label)
+        return label
 
 
 def _check(traced: Trace) -> None:

@@ -329,14 +329,14 @@ class CompiledFunction:
         be used without Python: one object file, its header, its state as a safetensors file, and a
         C program that proves that the bits are those of this process (docs/build.md). Open are the
         sizes that `dynamic` or marks name, else those that calls before left open, and all ints and
-        floats among the arguments. `target` as for `compile`, or "wasm32"; `name`: of the C
-        function; `keep_grads`: the state has the gradients that a step leaves behind; `calls`: how
-        many the proof makes; `threads`: as many as the caller of an object may bring; `kind`: also
-        "shared" or "wheel", for Python, or "page", for a browser; `data`: of a page, a tensor or
-        array for each argument, of whose rows it makes batches. All state of this process stays as
-        it is. Raises ArgumentError for what is not built and for a folder that cannot be written,
-        TargetError for an unknown target, TraceError and LoweringError for what an object cannot
-        do."""
+        floats among the arguments. `target` as for `compile`, or another that this machine does not
+        run ("x86_64-windows", "wasm32"); `name`: of the C function; `keep_grads`: the state has the
+        gradients that a step leaves behind; `calls`: how many the proof makes; `threads`: as many
+        as the caller of an object may bring; `kind`: also "shared" or "wheel", for Python, or
+        "page", for a browser; `data`: of a page, a tensor or array for each argument, of whose rows
+        it makes batches. All state of this process stays as it is. Raises ArgumentError for what is
+        not built and for a folder that cannot be written, TargetError for an unknown target,
+        TraceError and LoweringError for what an object cannot do."""
         with IMPORTING:
             from frontend.engine.compiled.building import source_of
             from graphc.build.building import build

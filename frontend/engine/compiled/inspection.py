@@ -303,6 +303,7 @@ class OptimizerStates:
         self._met: dict[int, Any] = {}
         self._outside: dict[int, Any] = {}
         self._inside: dict[int, Any] = {}
+        self._is_kept = False
         self._handle: Any = None
 
     def __enter__(self) -> None:
@@ -317,9 +318,16 @@ class OptimizerStates:
     def __exit__(self, *error: Any) -> None:
         if self._handle is not None:
             self._handle.remove()
+        if not self._is_kept:
+            self.keep()
+        self._is_kept = False
         for identity, optimizer in self._met.items():
-            self._inside[identity] = _state_of(optimizer)
             _put_back(optimizer, self._outside[identity])
+
+    def keep(self) -> None:
+        """The states inside are those of now: ahead of what takes them away before the end."""
+        self._is_kept = True
+        self._inside = {each: _state_of(optimizer) for each, optimizer in self._met.items()}
 
     def _meet(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if id(optimizer) not in self._met:

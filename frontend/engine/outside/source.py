@@ -191,6 +191,11 @@ class HostSource(InputSource[np.ndarray]):
 
     array = read
 
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What tells it from others: the mapping, the key, the index."""
+        return id(getattr(self.source.getter, "__self__", None)), self.source.key, self.index
+
 
 class ComputedSource(InputSource[np.ndarray]):
     """A number that Python computes for each call, which hands it over (tracing.call_numbers)."""

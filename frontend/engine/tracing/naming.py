@@ -61,13 +61,31 @@ class Names:
 
 
 def reachable(target: Any) -> Iterator[tuple[str, Any]]:
-    """(variable name, value) of what a function's closure and globals name, Modules first; for a
-    Module itself and for `self` of a method, that Module."""
+    """(variable name, value) of what a function's closure and globals name, Modules first, and of
+    what functions of the same file among these name; for a Module itself and for `self` of a
+    method, that Module."""
     if is_nn_module(type(target)):
         yield "", target
     elif type(target) is MethodType:
         yield "", target.__self__
-    yield from sorted(variables(target).items(), key=lambda item: _is_optimizer(item[1]))
+    yield from sorted(_followed(target), key=lambda item: _is_optimizer(item[1]))
+
+
+def _followed(target: Any) -> Iterator[tuple[str, Any]]:
+    """The variables of a function, then those of the functions of its file that these are."""
+    waiting, seen = [target], {id(target)}
+    for each in waiting:
+        for name, value in variables(each).items():
+            yield name, value
+            near = type(value) is FunctionType and value.__globals__ is _globals_of(target)
+            if near and id(value) not in seen:
+                seen.add(id(value))
+                waiting.append(value)
+
+
+def _globals_of(target: Any) -> Any:
+    function = inspect.unwrap(target.__func__ if type(target) is MethodType else target)
+    return getattr(function, "__globals__", None)
 
 
 def _is_optimizer(value: Any) -> bool:

@@ -18,6 +18,11 @@ def pause_text(triple: str) -> tuple[str, str]:
     return "", ""
 
 
+def yield_of(triple: str) -> str:
+    """The function of the system that lets others have the processor."""
+    return "SwitchToThread" if "windows" in triple else "sched_yield"
+
+
 def waiting_text(triple: str, counter: str, wanted: str, behind: str) -> str:
     """Blocks from `look` on, entered from `several`, that wait until the number at the pointer
     `counter` is `wanted` at least, and go on at `behind`."""
@@ -35,7 +40,7 @@ spin:
   %more = add i64 %count, 1
   br label %look
 yield:
-  %yielded = call i32 @sched_yield()
+  %yielded = call i32 @{yield_of(triple)}()
   br label %look
 """
 
@@ -47,7 +52,7 @@ def barrier_text(triple: str) -> str:
     return f'''target triple = "{triple}"
 
 {declaration}
-declare i32 @sched_yield()
+declare i32 @{yield_of(triple)}()
 
 define void @barrier(ptr %counter, ptr %mine, i64 %threads) nounwind {{
 entry:

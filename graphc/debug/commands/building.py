@@ -45,8 +45,8 @@ def add_build(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where to")
     parser.add_argument(
         "--target", metavar="TARGET",
-        help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4, aarch64, wasm32 or "
-        "wasm32+relaxed",
+        help="host (the default), x86-64-v2, x86-64-v3, x86-64-v4, aarch64, "
+        "x86_64-windows, wasm32 or wasm32+relaxed",
     )  # fmt: skip
     parser.add_argument(
         "--kind", metavar="KIND", default="object",
