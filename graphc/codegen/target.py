@@ -89,8 +89,8 @@ _NAMED = {
 
 _FAST_PAIRS = ("cooperlake", "znver")
 """How LLVM's names of the processors begin whose `vdpbf16ps` takes no more time than one FMA of the
-same width. Since Sapphire Rapids Intel's take as much as four: their fast products of bf16 are those
-of tiles (AMX), which round otherwise."""
+same width. Since Sapphire Rapids Intel's take as much as four: their fast products of bf16 are
+those of tiles (AMX), which round otherwise."""
 _EXTENSIONS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "x86-64-v4": {
         "bf16": ("avx512bf16", {"paired_products": True}),
