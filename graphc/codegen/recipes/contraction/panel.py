@@ -74,10 +74,10 @@ class Panel:
                 cut = LoopCut(width, copier.lanes)
                 for block in range(fixed(cut.tiles)):
                     rest = 0 if block < cut.whole else fixed(cut.rest)
-                    copier.vector(of(block), rest, read, position, self.memory, at)
+                    copier.vector(of(block), rest, read, position, self.memory, at, whole=True)
 
             if transposed:
-                copier.transposed(count, width, read, position, self.memory)
+                copier.transposed(count, width, read, position, self.memory, whole=True)
             else:
                 copier.loop(count, "row", row)
 
