@@ -73,7 +73,8 @@ def test_an_instruction_that_is_not_used_is_told(monkeypatch: pytest.MonkeyPatch
         assert ("pairs of bf16 is not used: FMAs" in strategy.why) == told
         assert any(each.startswith("cost of paired_matmul") for each in strategy.numbers)
     b = graphc.GraphBuilder("floats")
-    body = b.finish(ops.matmul(b.input("x", "f32[8,64]"), b.input("y", "f32[64,32]")))
+    product = ops.matmul(b.input("x", "f32[8,64]"), b.input("y", "f32[64,32]"))
+    body = b.finish(product * 2.5)
     slow = processor(monkeypatch, "emeraldrapids")
     assert not any("not used" in each.why for each in decisions(body, target=slow, threads=1))
 

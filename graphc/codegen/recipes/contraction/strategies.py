@@ -27,7 +27,7 @@ from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
-from graphc.ir.nodes import INPUT, Graph
+from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.contract import Contract
@@ -91,7 +91,8 @@ def declined(graph: Graph, target: Target) -> str:
     """Which instruction of the processor stands in none of the graph's contractions because it is
     slower than what does, and why; empty where there is none."""
     pairs = any(
-        node.op != INPUT and isinstance(op := lookup(node.op), Contract) and op.pairs
+        node.op not in (INPUT, CONSTANT)
+        and isinstance(op := lookup(node.op), Contract) and op.pairs
         and graph.type_of(node.operands[0]).dtype is DType.bf16
         for node in graph.nodes
     )  # fmt: skip
