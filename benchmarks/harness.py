@@ -93,8 +93,9 @@ class Worker:
         return answer
 
 
-def serve(setup: Setup) -> None:
-    """The worker's side of the protocol, until stdin ends."""
+def serve(setup: Setup, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    """The worker's side of the protocol, until stdin ends. `clock`: nanoseconds, of the wall or, by
+    `time.process_time_ns`, of the processor."""
     stay_on(1)
     try:
         step = setup()
@@ -107,9 +108,9 @@ def serve(setup: Setup) -> None:
     for line in sys.stdin:
         times = []
         for _ in range(int(line.split()[1])):
-            start = time.perf_counter_ns()
+            start = clock()
             step()
-            times.append(time.perf_counter_ns() - start)
+            times.append(clock() - start)
         answer = {"min_us": min(times) / 1e3, "median_us": statistics.median(times) / 1e3}
         print(json.dumps(answer), flush=True)
 

@@ -1,12 +1,15 @@
-"""What precisions cost: products, a training step and a token of a decoder in f32 and bf16, of ours
-and of PyTorch's, each in a process of its own, in turns.
+"""What precisions cost: products, a training step and a token of a decoder in f32, bf16, int8 and
+int4, of ours and of PyTorch's, each in a process of its own, in turns.
 
     python benchmarks/precision.py                       # all cases
     python benchmarks/precision.py --case linears1 decode --rounds 20
     python benchmarks/precision.py --json
 
 Ours is compiled, PyTorch's runs in eager mode; one thread. The least time of all turns counts. A
-row's ratios: own f32 over own bf16, and PyTorch's over ours in the same precision.
+row's ratios: own f32 over ours, and PyTorch's over ours in the same precision. `int8` of linear
+layers is dynamic (`torch.ao.quantization.quantize_dynamic`, of both); of the decoder int8 and int4
+are weights alone (torchao's `quantize_`, which PyTorch itself does not have: ours only). `--cpu`
+takes the processor's time, for a machine that others use too.
 
 | case | what |
 |---|---|
@@ -23,6 +26,7 @@ import argparse
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -30,7 +34,7 @@ from typing import Any
 from harness import Setup, Step, Worker, processor, serve
 
 PEERS = ("graphc", "torch")
-KINDS = ("f32", "bf16")
+DYNAMIC, WEIGHTS = ("f32", "bf16", "int8"), ("f32", "bf16", "int8", "int4")
 Build = Callable[[Any, Callable[[Any], Any], str], Step]
 
 
@@ -41,6 +45,9 @@ def linears(count: int, width: int, batch: int) -> Build:
         x = torch.randn(batch, width)
         if kind == "bf16":
             model, x = model.to(torch.bfloat16), x.to(torch.bfloat16)
+        if kind == "int8":
+            layers = {torch.nn.Linear}
+            model = torch.ao.quantization.quantize_dynamic(model, layers, dtype=torch.qint8)
         with torch.no_grad():
             run = compile(model)
 
@@ -130,6 +137,13 @@ def decode(torch: Any, compile: Callable[[Any], Any], kind: str) -> Step:
     if kind == "bf16":
         model = model.to(torch.bfloat16)
         kept = [tuple(each.to(torch.bfloat16) for each in pair) for pair in kept]
+    if kind in ("int8", "int4"):
+        quantization = torch.ao.quantization
+        configs = {
+            "int8": quantization.Int8WeightOnlyConfig,
+            "int4": quantization.Int4WeightOnlyConfig,
+        }
+        quantization.quantize_(model, configs[kind]())
     ids = torch.tensor([[7]])
     with torch.no_grad():
         run = compile(lambda ids, kept, position: model(ids, kept, position)[:, -1].argmax(-1))
@@ -143,18 +157,20 @@ def decode(torch: Any, compile: Callable[[Any], Any], kind: str) -> Step:
     return step
 
 
-CASES: dict[str, tuple[Build, int]] = {
-    "linears64": (linears(4, 1024, 64), 50), "linears8": (linears(4, 1024, 8), 100),
-    "linears1": (linears(8, 2048, 1), 50), "train": (train, 5), "decode": (decode, 20),
+CASES: dict[str, tuple[Build, int, tuple[str, ...]]] = {
+    "linears64": (linears(4, 1024, 64), 50, DYNAMIC),
+    "linears8": (linears(4, 1024, 8), 100, DYNAMIC),
+    "linears1": (linears(8, 2048, 1), 50, DYNAMIC),
+    "train": (train, 5, ("f32", "bf16")), "decode": (decode, 20, WEIGHTS),
 }  # fmt: skip
-"""Each with the steps of a turn."""
+"""Each with the steps of a turn, and its precisions."""
 
 
 def setup(name: str) -> Setup:
     case, kind, peer = name.split(".")
 
     def made() -> Step:
-        build, _ = CASES[case]
+        build, *_ = CASES[case]
         if peer == "graphc":
             import frontend
 
@@ -167,19 +183,24 @@ def setup(name: str) -> Setup:
     return made
 
 
-def measured(case: str, rounds: int) -> dict[str, Any]:
-    """Microseconds by precision and peer, in turns."""
-    names = [f"{case}.{kind}.{peer}" for kind in KINDS for peer in PEERS]
+def measured(case: str, rounds: int, cpu: bool) -> dict[str, Any]:
+    """Microseconds by precision and peer, in turns; with `cpu` those of the processor."""
+    kinds = CASES[case][2]
+    names = [
+        f"{case}.{kind}.{peer}" for kind in kinds for peer in PEERS
+        if peer == "graphc" or kind in ("f32", "bf16") or kinds is DYNAMIC
+    ]  # fmt: skip
+    options = ("--cpu",) if cpu else ()
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(name)) for name in names]
+        workers = [stack.enter_context(Worker(name, options)) for name in names]
         present = [worker for worker in workers if not worker.missing]
         for turn in range(rounds):
             first = turn % len(present)
             for worker in present[first:] + present[:first]:
                 worker.run(CASES[case][1])
     times = {worker.name.partition(".")[2]: worker.min_us for worker in present}
-    ratios = {"own f32 / bf16": times["f32.graphc"] / times["bf16.graphc"]}
-    for kind in KINDS:
+    ratios = {f"own f32 / {k}": times["f32.graphc"] / times[f"{k}.graphc"] for k in kinds[1:]}
+    for kind in kinds:
         if f"{kind}.torch" in times:
             ratios[f"torch / ours, {kind}"] = times[f"{kind}.torch"] / times[f"{kind}.graphc"]
     return {"us": times, "ratios": ratios}
@@ -189,21 +210,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--case", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--rounds", type=int, default=10, help="turns of each (default: 10)")
+    parser.add_argument("--cpu", action="store_true", help="the processor's time, not the wall's")
     parser.add_argument("--json", action="store_true", help="print one JSON object, no table")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        serve(setup(options.worker))
+        serve(setup(options.worker), time.process_time_ns if options.cpu else time.perf_counter_ns)
         return
     results = {}
     for case in options.case:
-        results[case] = measured(case, options.rounds)
+        results[case] = measured(case, options.rounds, options.cpu)
         if not options.json:
             listed = [f"{name} {value:.0f} us" for name, value in results[case]["us"].items()]
             listed += [f"{name} {value:.2f}" for name, value in results[case]["ratios"].items()]
             print(f"{case}: {', '.join(listed)}", flush=True)
     if options.json:
-        facts = {"processor": processor(), "threads": 1, "cases": results}
+        facts = {"processor": processor(), "threads": 1, "cpu": options.cpu, "cases": results}
         json.dump(facts, sys.stdout, indent=2)
 
 

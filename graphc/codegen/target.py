@@ -34,7 +34,9 @@ class Target:
     permuted_lanes: int = 0
     """Lanes of i32 that one instruction takes from a register in any order; 0: there is none."""
     paired_products: bool = False
-    """The processor adds the products of pairs of bf16."""
+    """The processor adds the products of pairs of bf16, in less time than two FMAs take."""
+    slow_pairs: bool = False
+    """It adds them in more: FMAs on widened operands, which have the same bits, stand instead."""
     quad_products: bool = False
     """The processor adds the products of four u8 and four i8."""
     fma: str = "llvm.fma"
@@ -95,6 +97,10 @@ _NAMED = {
 }  # fmt: skip
 
 
+_FAST_PAIRS = ("cooperlake", "znver")
+"""How LLVM's names of the processors begin whose `vdpbf16ps` takes no more time than one FMA of the
+same width. Since Sapphire Rapids Intel's take as much as four: their fast products of bf16 are
+those of tiles (AMX), which round otherwise."""
 _EXTENSIONS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "x86-64-v4": {
         "bf16": ("avx512bf16", {"paired_products": True}),
@@ -194,19 +200,22 @@ def host() -> Target:
         width = 32
     else:
         width = 16
-    triple = binding.get_process_triple()
+    triple, cpu = binding.get_process_triple(), binding.get_host_cpu_name()
+    has_pairs = width == 64 and bool(features.get("avx512bf16"))
+    fast = cpu.startswith(_FAST_PAIRS)
     return Target(
         "host",
         triple,
-        binding.get_host_cpu_name(),
+        cpu,
         features.flatten(),
         width,
         _cache_bytes(1, "Data", 32 * 1024),
         _cache_bytes(2, "Unified", 1024 * 1024),
         bool(features.get("f16c")) or triple.startswith("aarch64"),
         width // 4 if width > 16 else 0,
-        width == 64 and bool(features.get("avx512bf16")),
-        width == 64 and bool(features.get("avx512vnni")),
+        paired_products=has_pairs and fast,
+        slow_pairs=has_pairs and not fast,
+        quad_products=width == 64 and bool(features.get("avx512vnni")),
     )
 
 

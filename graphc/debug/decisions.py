@@ -18,7 +18,7 @@ from typing import Any
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.recipes.common import lanes_for
 from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import STRATEGIES
+from graphc.codegen.recipes.contraction.strategies import asked, declined
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target, named
 from graphc.config import target_name
@@ -344,6 +344,8 @@ def _strategy(name: str, note: str, uses: list[tuple[str, Launch]], target: Targ
     if spec.recipe == "contract":
         numbers |= {f"cost of {by}": float(f"{c:.3g}") for by, c in _costs(spec, target).items()}
     why = note or f"the loops of the recipe {spec.recipe}"
+    if spec.recipe == "contract" and (unused := declined(spec.body, target)):
+        why += f"; {unused}"
     return Decision("strategy", name, why, first.location, first.nodes, numbers, within=within)
 
 
@@ -351,7 +353,7 @@ def _costs(spec: KernelSpec, target: Target) -> dict[str, float]:
     """What the strategies that could make the kernel would cost, each at its best."""
     costs: dict[str, float] = {}
     for problem in problems(spec.body, lanes_for(spec.body, target)):
-        for strategy in STRATEGIES if problem.has_results else ():
+        for strategy in asked(problem) if problem.has_results else ():
             for plan in strategy.candidates(problem, target):
                 name = plan.reason.partition(":")[0]
                 costs[name] = min(costs.get(name, plan.cost), plan.cost)

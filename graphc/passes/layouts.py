@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphc.ir.copying import inlined, replayed
 from graphc.ir.draft import Draft, Values, moved
@@ -29,9 +29,19 @@ from graphc.ops.layouts.packing import COLUMNS, ROWS
 from graphc.passes.dequantized import dequantized, repacked_sources
 from graphc.passes.split_frozen import depending_on, is_widening
 
-Preferred = Callable[[Node, tuple[TensorType, ...], int], tuple[int, int] | None]
-"""For a matrix product or convolution, the types of its operands, and the position of one: the
-vectors and lanes of the tiles in which to store that operand; None: as it is."""
+
+class Stored(NamedTuple):
+    """Tiles of so many vectors of lanes. `together`: indices of k of one column that lie side by
+    side."""
+
+    vectors: int
+    lanes: int
+    together: int = 1
+
+
+Preferred = Callable[[Node, tuple[TensorType, ...], int], Stored | None]
+"""For a matrix product or convolution, the types of its operands, and the position of one: how to
+store that operand; None: as it is."""
 AXES = {
     "matmul": {0: ROWS, 1: COLUMNS}, "paired_matmul": {1: COLUMNS}, "int_matmul": {1: COLUMNS},
     "conv": {1: ROWS},
@@ -39,9 +49,8 @@ AXES = {
 """The operands that may be packed, and what is cut into tiles. A convolution's weight is a matrix
 [output channels, what each sums over]."""
 _BY_SEVERAL = {
-    "paired_matmul": (("pack_pairs", "note_pairs"), "unpack_pairs"),
-    "int_matmul": (("pack_quads",), "unpack_quads"),
-}
+    2: (("pack_pairs", "note_pairs"), "unpack_pairs"), 4: (("pack_quads",), "unpack_quads"),
+}  # fmt: skip
 """By what matrices are packed and read whose indices of k lie side by side by two or four."""
 _ELEMENTS = {"unpack": 1, "unpack_pairs": 2, "unpack_quads": 4}
 """Elements of one column that lie side by side."""
@@ -107,16 +116,18 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
             is_matrix = (node.op, position) == ("matmul", 1)
             weight = dequantized(draft.node, stored) if is_matrix else None
             if weight is not None:
-                packed_operands[position] = repacked_sources(draft, weight, stored, tile, _repacked)
+                packed_operands[position] = repacked_sources(
+                    draft, weight, stored, tile[:2], _repacked
+                )
                 continue
             shape = types[position].shape
-            by_several = _BY_SEVERAL.get(node.op)
+            by_several = _BY_SEVERAL.get(tile.together)
             matrix = (shape[0], math.prod(shape[1:])) if node.op == "conv" else shape
-            key = (operands[position], matrix, axis, tile, by_several)
+            key = (operands[position], matrix, axis, tile)
             if key not in packed_values:
                 packed_values[key] = _widened(draft, types[position].dtype, (
                     _repacked_several(draft, stored, tile, *by_several)
-                    if by_several else _repacked(draft, stored, matrix, axis, tile)
+                    if by_several else _repacked(draft, stored, matrix, axis, tile[:2])
                 ))  # fmt: skip
             packed_operands[position] = packed_values[key]
         return draft.add(moved(node, tuple(packed_operands)))
@@ -182,11 +193,11 @@ def _repacked(draft: Draft, value: Value, matrix: Shape, axis: int, tile: tuple[
 
 
 def _repacked_several(
-    draft: Draft, value: Value, tile: tuple[int, int], packs: tuple[str, ...], unpack: str
+    draft: Draft, value: Value, tile: Stored, packs: tuple[str, ...], unpack: str
 ) -> Value:
     """The same matrix through these ops."""
     depth, size = draft.shape(value)
-    tiled, attributes = value, {"vectors": tile[0], "lanes": tile[1]}
+    tiled, attributes = value, {"vectors": tile.vectors, "lanes": tile.lanes}
     for name in packs:
         op: Composite = lookup(name)
         types, own = (draft.type(tiled),), op.canonical(attributes if tiled == value else {})

@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 
-from graphc.ir.nodes import Graph, Node, Value
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import UNSIGNED, DType
 from graphc.passes.patterns import table
 from graphc.passes.rewrite import Rewriter, rewrite, rule
@@ -144,6 +145,23 @@ def _cast(draft: Rewriter, node: Node) -> Node | Value | None:
     return draft.make("cast", inner.operands[0], dtype=node.types[0].dtype)
 
 
+@rule("cast")
+def _cast_of_movement(draft: Rewriter, node: Node) -> Node | None:
+    """cast(move(cast(x))) => move(x) where the inner cast loses nothing and the outer one undoes
+    it: narrow floats between the functions of a gradient."""
+    move = draft.node(node.operands[0])
+    if move.op in (INPUT, CONSTANT) or lookup(move.op).kind != "movement" or len(move.operands) > 1:
+        return None
+    inner = draft.made_by(move.operands[0], "cast")
+    if inner is None:
+        return None
+    (x,), wide = inner.operands, inner.types[0].dtype
+    source = draft.type(x).dtype
+    if source is not node.types[0].dtype or wide not in WIDER[source]:
+        return None
+    return draft.make(move.op, x, **parameters(move))
+
+
 @rule("div")
 def _divide_by_power_of_two(draft: Rewriter, node: Node) -> Node | None:
     """x / 2ᵏ => x * 2⁻ᵏ: both round the same real number, as long as 2⁻ᵏ is a normal number."""
@@ -179,6 +197,6 @@ def _only_position(draft: Rewriter, node: Node) -> Value | None:
 
 
 RULES = (
-    ARITHMETIC + IDEMPOTENT + LOGIC + _cast + _divide_by_power_of_two + _reduce_nothing
-    + _only_position
+    ARITHMETIC + IDEMPOTENT + LOGIC + _cast + _cast_of_movement + _divide_by_power_of_two
+    + _reduce_nothing + _only_position
 )  # fmt: skip

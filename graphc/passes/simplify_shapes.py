@@ -273,21 +273,34 @@ def _swap(rank: int) -> Shape:
 
 @rule("transpose")
 def _transpose_of_product(draft: Rewriter, node: Node) -> Node | None:
-    """(a b)ᵀ => bᵀ aᵀ where a or b is a transpose itself: products commute, and the order in which
-    they are added up stays. A product that is also read elsewhere is not made twice."""
-    product = draft.made_by(node.operands[0], "matmul")
-    if product is None or not _swaps(node) or not draft.used_once(node.operands[0]):
+    """(a b)ᵀ => bᵀ aᵀ where a or b is a transpose itself, also behind casts: products commute, and
+    the order in which they are added up stays. A product that is also read elsewhere is not made
+    twice."""
+    (value,), casts = node.operands, []
+    while (cast := draft.made_by(value, "cast")) is not None and draft.used_once(value):
+        casts.append(cast)
+        (value,) = cast.operands
+    product = _product(draft, value)
+    if product is None or not _swaps(node) or not draft.used_once(value):
         return None
     if not any(_swaps(draft.node(operand)) for operand in product.operands):
         return None
     # Not down a chain of products, which would move a transpose and remove none.
-    if any(draft.made_by(x, "matmul") and draft.used_once(x) for x in product.operands):
+    if any(_product(draft, x) and draft.used_once(x) for x in product.operands):
         return None
     a, b = (
         draft.emit("transpose", operand, permutation=_swap(node.types[0].rank))
         for operand in product.operands
     )
-    return draft.make("matmul", b, a)
+    turned = draft.make(product.op, b, a)
+    for cast in reversed(casts):
+        turned = draft.make("cast", draft.value(turned), dtype=cast.attribute("dtype"))
+    return turned
+
+
+def _product(draft: Rewriter, value: Value) -> Node | None:
+    """The product that a value is, if it is one of floats."""
+    return draft.made_by(value, "matmul") or draft.made_by(value, "paired_matmul")
 
 
 RULES = (

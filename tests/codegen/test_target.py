@@ -8,9 +8,11 @@ import pytest
 import frontend as torch
 import graphc
 from frontend.engine.eager.kernels import native_ops
+from graphc import ops
 from graphc.codegen import target
 from graphc.codegen.llvm import native
 from graphc.codegen.target import executable, host, named, running
+from graphc.debug.decisions import decisions
 from graphc.errors import TargetError
 from graphc.runtime.program import program_key
 
@@ -27,6 +29,54 @@ def without_wide_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: features)
     for memo in (target._lacking, target.executable):
         monkeypatch.setattr(target, memo.__name__, memo.__wrapped__)
+
+
+def processor(monkeypatch: pytest.MonkeyPatch, name: str) -> target.Target:
+    """The host, were it one of these, with all extensions for narrow products."""
+    from llvmlite import binding
+
+    names = (*named("x86-64-v4").needs, "avx512bf16", "avx512vnni")
+    features = binding.FeatureMap(dict.fromkeys(names, True))
+    monkeypatch.setattr(binding, "get_process_triple", lambda: named("x86-64-v4").triple)
+    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: name)
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: features)
+    return host.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("name", "fast"),
+    [("cooperlake", True), ("znver4", True), ("znver5", True), ("sapphirerapids", False),
+     ("emeraldrapids", False), ("graniterapids", False), ("icelake-client", False)],
+)  # fmt: skip
+def test_pairs_are_the_instructions_where_that_is_fast(
+    name: str, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some processors have it at half the speed of FMAs; the choice is that of the name, which
+    stands in the keys of caches. Targets that name the extension have it."""
+    chosen = processor(monkeypatch, name)
+    assert (chosen.paired_products, chosen.slow_pairs) == (fast, not fast)
+    assert chosen.quad_products
+    assert name in chosen.key
+    extended = named("x86-64-v4+bf16")
+    assert extended.paired_products
+    assert not extended.slow_pairs
+
+
+def test_an_instruction_that_is_not_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = graphc.GraphBuilder("product")
+    body = b.finish(ops.paired_matmul(b.input("x", "bf16[8,64]"), b.input("y", "bf16[64,32]")))
+    for name, told in (("emeraldrapids", True), ("znver4", False)):
+        (strategy,) = (
+            each for each in decisions(body, target=processor(monkeypatch, name), threads=1)
+            if each.kind == "strategy"
+        )  # fmt: skip
+        assert ("pairs of bf16 is not used: FMAs" in strategy.why) == told
+        assert any(each.startswith("cost of paired_matmul") for each in strategy.numbers)
+    b = graphc.GraphBuilder("floats")
+    product = ops.matmul(b.input("x", "f32[8,64]"), b.input("y", "f32[64,32]"))
+    body = b.finish(product * 2.5)
+    slow = processor(monkeypatch, "emeraldrapids")
+    assert not any("not used" in each.why for each in decisions(body, target=slow, threads=1))
 
 
 def graph() -> graphc.Graph:

@@ -22,7 +22,7 @@ from graphc.ops.elementwise import tanh
 from graphc.ops.interpreter import evaluate
 from graphc.ops.layouts.packing import COLUMNS, ROWS, pack, unpack
 from graphc.ops.movement import transpose
-from graphc.passes.layouts import layouts, packed
+from graphc.passes.layouts import Stored, layouts, packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen
 from graphc.schedule.build import plan_graph
@@ -30,8 +30,8 @@ from graphc.schedule.build import plan_graph
 V3 = named("x86-64-v3")
 
 
-def always(node: Node, types: tuple[TensorType, ...], position: int) -> tuple[int, int] | None:
-    return (3, 8) if position == 1 else None
+def always(node: Node, types: tuple[TensorType, ...], position: int) -> Stored | None:
+    return Stored(3, 8) if position == 1 else None
 
 
 def ops(graph: Graph) -> list[str]:
@@ -76,7 +76,7 @@ def test_without_a_target_nothing_is_packed() -> None:
 
 
 def test_what_changes_at_each_step_is_not_packed() -> None:
-    changed = layouts(running(), lambda *_: (3, 8))
+    changed = layouts(running(), lambda *_: Stored(3, 8))
     (product,) = (n for n in scan_of(changed).regions[0].nodes if n.op == "matmul")
     body = scan_of(changed).regions[0]
     assert body.nodes[product.operands[0].node].op == "input"
@@ -116,7 +116,9 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[2] /= 16  # no chaos
     (plain,) = evaluate(graph, tuple(arrays), reference=True)
-    (result,) = graphc.compile(layouts(graph, lambda n, t, p: width if p else None))(*arrays)
+    (result,) = graphc.compile(layouts(graph, lambda n, t, p: Stored(*width) if p else None))(
+        *arrays
+    )
     (unpacked,) = graphc.compile(graph, "none")(*arrays)
     assert result.tobytes() == unpacked.tobytes()
     np.testing.assert_allclose(result, plain, atol=1e-5)
@@ -144,7 +146,7 @@ def test_products_with_packed_operands_keep_their_bits(
     assert actual.tobytes() == expected.tobytes()
 
 
-def preferred(*types: str, position: int = 1, **geometry: Any) -> tuple[int, int] | None:
+def preferred(*types: str, position: int = 1, **geometry: Any) -> Stored | None:
     """The tiles in which a product, or with a geometry a convolution, likes an operand."""
     g = GraphBuilder("one")
     operands = [g.input(name, type) for name, type in zip("xw", types, strict=True)]
@@ -153,12 +155,12 @@ def preferred(*types: str, position: int = 1, **geometry: Any) -> tuple[int, int
 
 
 def test_products_say_how_they_like_their_operands() -> None:
-    assert preferred("f32[32,128]", "f32[128,512]") == (3, 8)
+    assert preferred("f32[32,128]", "f32[128,512]") == (3, 8, 1)
     assert preferred("f32[32,128]", "f32[128,512]", position=0) is None
-    assert preferred("f32[1,128]", "f32[128,512]") == (7, 8), "one row reads one stream"
+    assert preferred("f32[1,128]", "f32[128,512]") == (7, 8, 1), "one row reads one stream"
     assert preferred("i64[32,8]", "i64[8,16]") is None
     assert preferred("f32[8,8]", "f32[8,32]") is None, "a small one is read where it lies"
-    assert preferred("f64[32,128]", "f64[128,512]") == (3, 4)
+    assert preferred("f64[32,128]", "f64[128,512]") == (3, 4, 1)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -175,7 +177,7 @@ PADDED = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
 
 def test_convolutions_say_how_they_like_their_weights() -> None:
     small, large = "f32[1,64,4,4]", "f32[1,64,56,56]"
-    assert preferred(small, "f32[96,64,3,3]", **PADDED) == (3, 8)
+    assert preferred(small, "f32[96,64,3,3]", **PADDED) == (3, 8, 1)
     assert preferred(small, "f32[96,64,3,3]", position=0, **PADDED) is None
     assert preferred(large, "f32[96,64,3,3]", **PADDED) is None, "little falls on padding"
     assert preferred(small, "f32[96,64,3,3]", **{**PADDED, "padding": (0, 0)}) is None

@@ -201,6 +201,34 @@ def test_before_and_after() -> None:
     assert dead_code(simplify(before)) == expected
 
 
+def test_movements_between_casts_move_what_is_narrow() -> None:
+    """As the gradients of narrow tensors have them, one behind the other; a cast that loses
+    something stays."""
+    before = parse("""
+        graph g(%x: bf16[2,3], %y: f32[2,3]) {
+          %2 = cast(%x) dtype=f32 : f32[2,3]
+          %3 = transpose(%2) permutation=[1, 0] : f32[3,2]
+          %4 = cast(%3) dtype=bf16 : bf16[3,2]
+          %5 = cast(%4) dtype=f32 : f32[3,2]
+          %6 = reshape(%5) shape=[6] : f32[6]
+          %7 = cast(%6) dtype=bf16 : bf16[6]
+          %8 = cast(%y) dtype=bf16 : bf16[2,3]
+          %9 = reshape(%8) shape=[6] : bf16[6]
+          %10 = cast(%9) dtype=f32 : f32[6]
+          return %7, %10
+        }""")
+    expected = parse("""
+        graph g(%x: bf16[2,3], %y: f32[2,3]) {
+          %2 = transpose(%x) permutation=[1, 0] : bf16[3,2]
+          %3 = reshape(%2) shape=[6] : bf16[6]
+          %4 = cast(%y) dtype=bf16 : bf16[2,3]
+          %5 = reshape(%4) shape=[6] : bf16[6]
+          %6 = cast(%5) dtype=f32 : f32[6]
+          return %3, %6
+        }""")
+    assert dead_code(simplify(before)) == expected
+
+
 @pytest.mark.parametrize(
     "node",
     [

@@ -149,6 +149,17 @@ CASES = {
         "%4 = transpose(%q) permutation=[1,0] : f32[2,2] "
         "%5 = matmul(%4, %x) : f32[2,3] return %3, %5",
     ),
+    "transpose of a rounded product of pairs": (
+        "%1 = cast(%x) dtype=bf16 : bf16[2,3] %2 = cast(%q) dtype=bf16 : bf16[2,2] "
+        "%3 = transpose(%1) permutation=[1,0] : bf16[3,2] "
+        "%4 = paired_matmul(%3, %2) : f32[3,2] %5 = cast(%4) dtype=bf16 : bf16[3,2] "
+        "%6 = cast(%5) dtype=f32 : f32[3,2] "
+        "%7 = transpose(%6) permutation=[1,0] : f32[2,3] return %7",
+        "%1 = cast(%x) dtype=bf16 : bf16[2,3] %2 = cast(%q) dtype=bf16 : bf16[2,2] "
+        "%3 = transpose(%2) permutation=[1,0] : bf16[2,2] "
+        "%4 = paired_matmul(%3, %1) : f32[2,3] %5 = cast(%4) dtype=bf16 : bf16[2,3] "
+        "%6 = cast(%5) dtype=f32 : f32[2,3] return %6",
+    ),
     "transpose of a product of plain operands": (
         "%1 = matmul(%q, %x) : f32[2,3] %2 = transpose(%1) permutation=[1,0] : f32[3,2] return %2",
         "%1 = matmul(%q, %x) : f32[2,3] %2 = transpose(%1) permutation=[1,0] : f32[3,2] return %2",

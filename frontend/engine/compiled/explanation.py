@@ -115,8 +115,10 @@ def _sizes(program: Any) -> str:
 
 
 def _program(executable: Any) -> Iterator[str]:
-    """Size of the graph, time of the compiler by phase, memory, threads, layouts."""
+    """Size of the graph, time of the compiler by phase, memory, threads, layouts, what of the
+    processor is not used."""
     with IMPORTING:
+        from graphc.codegen.recipes.contraction.strategies import declined
         from graphc.schedule.plan import Launch, all_steps, kernels
 
     graph, plan = executable.graph, executable.plan
@@ -133,6 +135,8 @@ def _program(executable: Any) -> Iterator[str]:
     yield from (f"  {line}" for line in layouts[:2])
     if len(layouts) > 2:
         yield f"  layout: {len(layouts) - 2} matrices more"
+    unused = declined(executable.optimised, executable.target)
+    yield from _wrapped([f"  {unused}"] if unused else [], 2)
 
 
 def _dearest(executable: Any) -> Iterator[str]:

@@ -69,21 +69,31 @@ class Copier:
 
     def vector(
         self, block: Expr, rest: int, element: Element, position: Position, memory: Buffer,
-        row: Expr | None = None,
+        row: Expr | None = None, whole: bool = False,
     ) -> None:  # fmt: skip
-        """One vector of `row`; with `rest`, so many of its lanes."""
+        """One vector of `row`; with `rest`, so many of its lanes, behind which `whole` stores
+        zeros."""
         row = of(0) if row is None else row
         lane = self.lane()
         at = block * self.lanes + lane
         guards: tuple[Guard, ...] = ((lane, 0, rest),) if rest else ()
         value = element(row, at, guards)
+        if whole and guards:
+            value, guards = self._or_zero(value, guards), ()
         self.evaluator.store(memory, position(row, at), value, guards)
 
+    def _or_zero(self, value: LoopValue, guards: tuple[Guard, ...]) -> LoopValue:
+        held, _ = self.evaluator.addresses.mask(guards)
+        zero = self.builder.const(value.type.dtype, 0)
+        return self.builder.select(held, value, zero)
+
     def transposed(
-        self, rows: int, columns: int, element: Element, position: Position, memory: Buffer
-    ) -> None:
+        self, rows: int, columns: int, element: Element, position: Position, memory: Buffer,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
         """memory[position(r, c)] = element(r, c), read by vectors along r, stored by vectors along
-        c: blocks of lanes x lanes are transposed in registers."""
+        c: blocks of lanes x lanes are transposed in registers. `whole`: behind the last column
+        stand zeros to the end of its vector."""
 
         lanes, addresses = self.lanes, self.evaluator.addresses
 
@@ -91,7 +101,7 @@ class Copier:
             def block(column: Expr, columns: Extent | None) -> None:
                 self._block(
                     row * lanes, fixed(rows or lanes), column * lanes, fixed(columns or lanes),
-                    element, position, memory,
+                    element, position, memory, whole,
                 )  # fmt: skip
 
             LoopCut(columns, lanes).each(addresses, f"tc_{next(_names)}", block)
@@ -100,7 +110,7 @@ class Copier:
 
     def _block(
         self, row: Expr, rows: int, column: Expr, columns: int, element: Element,
-        position: Position, memory: Buffer,
+        position: Position, memory: Buffer, whole: bool,
     ) -> None:  # fmt: skip
         lane = self.lane()
         guards: tuple[Guard, ...] = ((lane, 0, rows),) if rows < self.lanes else ()
@@ -108,6 +118,7 @@ class Copier:
         zero = self.builder.splat(self.builder.const(memory.dtype, 0), self.lanes)
         vectors = [self.builder.splat(vector, self.lanes) for vector in vectors]
         vectors += [zero] * (self.lanes - columns)
-        kept: tuple[Guard, ...] = ((lane, 0, columns),) if columns < self.lanes else ()
+        ends = columns < self.lanes and not whole
+        kept: tuple[Guard, ...] = ((lane, 0, columns),) if ends else ()
         for r, vector in enumerate(transpose(self.builder, vectors)[:rows]):
             self.evaluator.store(memory, position(row + r, column + lane), vector, kept)

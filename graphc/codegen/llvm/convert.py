@@ -72,13 +72,36 @@ class _Lanes:
     def to_integer(self, text: str, source: DType, target: DType) -> str:
         """Truncated; saturates in what `target` computes as, and wraps from there."""
         wide = target.computes_as
-        from_, to = VectorType(source, self.lanes), VectorType(wide, self.lanes)
-        name = f"llvm.fptosi.sat.{type_code(to)}.{type_code(from_)}"
-        call = self.function.intrinsic(name, llvm_type(to), [(llvm_type(from_), text)])
-        wide_text = self.function.temporary(call)
+        if self.lanes > 1 and self.function.target.triple.startswith("x86"):
+            wide_text = self.saturated(text, source, wide)
+        else:
+            from_, to = VectorType(source, self.lanes), VectorType(wide, self.lanes)
+            name = f"llvm.fptosi.sat.{type_code(to)}.{type_code(from_)}"
+            call = self.function.intrinsic(name, llvm_type(to), [(llvm_type(from_), text)])
+            wide_text = self.function.temporary(call)
         if wide is target:
             return wide_text
         return self.cast("trunc", wide_text, ELEMENT[wide], ELEMENT[target])
+
+    def saturated(self, text: str, source: DType, target: DType) -> str:
+        """`llvm.fptosi.sat` by comparisons, since LLVM cuts vectors of that into their lanes for
+        x86, with branches. What no integer is near is 0 while it is converted."""
+        element, integer = ELEMENT[source], ELEMENT[target]
+        bits = 8 * target.itemsize - 1
+        type = VectorType(source, self.lanes)
+        top, bottom = (self.float(sign * 2.0**bits, source) for sign in (1, -1))
+        size = self.function.temporary(
+            self.function.intrinsic(
+                f"llvm.fabs.{type_code(type)}", llvm_type(type), [(llvm_type(type), text)]
+            )
+        )
+        inside = self.op("fcmp olt", element, size, top)
+        safe = self.select(inside, element, text, self.float(0.0, source))
+        whole = self.cast("fptosi", safe, element, integer)
+        above = self.op("fcmp oge", element, text, top)
+        below = self.op("fcmp ole", element, text, bottom)
+        whole = self.select(above, integer, self.integer(integer, 2**bits - 1), whole)
+        return self.select(below, integer, self.integer(integer, -(2**bits)), whole)
 
     def to_unsigned(self, text: str, source: DType) -> str:
         """u64: what i64 does not hold is counted from 2^63 on."""

@@ -15,6 +15,7 @@ from graphc.codegen.recipes.contraction.blocked import BlockedPlan
 from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
 from graphc.codegen.recipes.contraction.gemv import GemvPlan
 from graphc.codegen.recipes.contraction.grouped import GroupedPlan
+from graphc.codegen.recipes.contraction.k_groups import PAIRS
 from graphc.codegen.recipes.contraction.problem import problems
 from graphc.codegen.recipes.contraction.strategies import StrategyPlan, choose
 from graphc.codegen.recipes.contraction.tilings import tilings
@@ -26,7 +27,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.contract import conv, int_matmul, matmul, paired_matmul
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.movement import transpose
-from graphc.passes.layouts import Preferred
+from graphc.passes.layouts import Preferred, Stored
 
 SMALL = 4096
 """Bytes up to which an operand is read as fast where it lies: it is in one page and in L1."""
@@ -35,14 +36,11 @@ GAIN = 1.05
 
 _IN_GROUPS = {"paired_matmul": paired_matmul, "int_matmul": int_matmul}
 
-Tile = tuple[int, int]
-"""Vectors and lanes."""
-
 
 def preferred_layouts(target: Target) -> Preferred:
     """The layouts that products and convolutions prefer on `target`."""
 
-    def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Tile | None:
+    def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Stored | None:
         if 0 in (types[0].numel, types[1].numel):
             return None
         if not (types[0].dtype.is_float or node.op == "int_matmul"):
@@ -59,7 +57,7 @@ def preferred_layouts(target: Target) -> Preferred:
 
 
 @functools.lru_cache(maxsize=1024)
-def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Tile | None:
+def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: int) -> Stored | None:
     """The tiles in which the operand is read; None where it is broadcast. One row reads it as fast
     as memory is, which takes it in one run."""
     plan = _plan(_body(types), target)
@@ -70,36 +68,43 @@ def _tile_of_product(target: Target, types: tuple[TensorType, ...], position: in
         return _tile_of_row(plan, target)
     if plan.problem.rows == 1:
         return None
+    return _tile_of_rows(plan)
+
+
+def _tile_of_rows(plan: StrategyPlan) -> Stored | None:
+    """That of several rows, element by element."""
     if isinstance(plan, BlockedPlan):
-        return plan.tile.vectors, plan.lanes
+        return Stored(plan.tile.vectors, plan.lanes)
     if isinstance(plan, UnblockedPlan):
-        return plan.tiling.tile.vectors, plan.tiling.lanes
+        return Stored(plan.tiling.tile.vectors, plan.tiling.lanes)
     return None
 
 
-def _tile_of_row(plan: GemvPlan, target: Target) -> Tile | None:
+def _tile_of_row(plan: GemvPlan, target: Target) -> Stored | None:
     tilings_of_row = (each for each in tilings(plan.problem, target, math.inf) if each.is_flat)
-    return next(((each.tile.vectors, each.lanes) for each in tilings_of_row), None)
+    return next((Stored(each.tile.vectors, each.lanes) for each in tilings_of_row), None)
 
 
 @functools.lru_cache(maxsize=1024)
-def _tile_of_groups(target: Target, types: tuple[TensorType, ...], op: Contract) -> Tile | None:
-    """The tiles in which a matrix is read as pairs of bf16, or quads of bytes."""
+def _tile_of_groups(target: Target, types: tuple[TensorType, ...], op: Contract) -> Stored | None:
+    """The tiles in which a matrix is read as pairs of bf16, or quads of bytes; those of several
+    rows that no instruction multiplies as such, element by element."""
     x, y = types
-    if y.rank != 2 or x.is_symbolic or y.is_symbolic or y.dtype not in (DType.bf16, DType.i8):
+    if y.rank != 2 or x.is_symbolic or y.is_symbolic:
         return None
     plan = _plan(_body(types, op=op), target)
     if isinstance(plan, GroupedPlan):
-        return plan.tile.vectors, plan.lanes
-    if isinstance(plan, GemvPlan) and op is paired_matmul:
-        return _tile_of_row(plan, target)
-    return None
+        return Stored(plan.tile.vectors, plan.lanes, plan.group.size)
+    if isinstance(plan, GemvPlan):
+        of_row = _tile_of_row(plan, target) if y.dtype is DType.bf16 else None
+        return None if of_row is None else of_row._replace(together=PAIRS.size)
+    return None if plan.problem.view.swapped else _tile_of_rows(plan)
 
 
 @functools.lru_cache(maxsize=1024)
 def _tile_of_convolution(
     target: Target, types: tuple[TensorType, ...], attributes: tuple[tuple[str, Any], ...]
-) -> Tile | None:
+) -> Stored | None:
     """The tiles in which the weight is read where its output channels lie side by side; None where
     that is no faster."""
     geometry = dict(attributes)
@@ -110,7 +115,7 @@ def _tile_of_convolution(
     packed = next(DirectConvPlan.candidates(swapped, target), None)
     if packed is None or packed.cost * GAIN > _plan(_body(types, geometry), target).cost:
         return None
-    return packed.tile.vectors, packed.lanes
+    return Stored(packed.tile.vectors, packed.lanes)
 
 
 def _plan(body: Graph, target: Target) -> StrategyPlan:

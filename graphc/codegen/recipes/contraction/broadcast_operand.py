@@ -95,6 +95,7 @@ class BroadcastPacker:
                 packing.k(begin + k, problem.view.k),
             ),
             lambda group: place(group) * width,
+            whole=False,
         )  # fmt: skip
 
     def copy_run(self, begin: Expr, count: int) -> None:

@@ -45,10 +45,13 @@ class Panel:
     def fill(
         self, tiles: Tiles, width: int, depth: Extent,
         element: Callable[[Expr, Expr, Expr], Case | None], first: Callable[[Expr], Expr],
+        whole: bool = True,
     ) -> FilledPanel:  # fmt: skip
         """element(tile, k, column) for k below `depth` and columns below `width`, behind element
         first(tile) of the scratch. Where columns lie side by side, those of all tiles are read for
-        a few k before the next: in runs of memory, no part of a cache line twice."""
+        a few k before the next: in runs of memory, no part of a cache line twice. `whole`: vectors
+        are read to their ends, where zeros stand behind the last column, not what scratch held: an
+        FMA on a denormal number takes as long as a hundred others."""
         copier, view = self.copier, self.view
         filled = self.filled_here()
         # Vectors along k start at multiples of the lanes: they may end where a row of k does.
@@ -74,10 +77,10 @@ class Panel:
                 cut = LoopCut(width, copier.lanes)
                 for block in range(fixed(cut.tiles)):
                     rest = 0 if block < cut.whole else fixed(cut.rest)
-                    copier.vector(of(block), rest, read, position, self.memory, at)
+                    copier.vector(of(block), rest, read, position, self.memory, at, whole)
 
             if transposed:
-                copier.transposed(count, width, read, position, self.memory)
+                copier.transposed(count, width, read, position, self.memory, whole)
             else:
                 copier.loop(count, "row", row)
 

@@ -27,7 +27,10 @@ from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
 from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
-from graphc.ir.nodes import Graph
+from graphc.ir.nodes import CONSTANT, INPUT, Graph
+from graphc.ir.registry import lookup
+from graphc.ir.types import DType
+from graphc.ops.kinds.contract import Contract
 
 
 class StrategyPlan(Protocol):
@@ -82,6 +85,23 @@ def asked(problem: ContractionProblem) -> tuple[Strategy, ...]:
     if problem.pairs:
         return OF_PAIRS
     return STRATEGIES if problem.view.op.pairing is None else (PairedWindowsPlan, *STRATEGIES)
+
+
+def declined(graph: Graph, target: Target) -> str:
+    """Which instruction of the processor stands in none of the graph's contractions because it is
+    slower than what does, and why; empty where there is none."""
+    pairs = any(
+        node.op not in (INPUT, CONSTANT)
+        and isinstance(op := lookup(node.op), Contract) and op.pairs
+        and graph.type_of(node.operands[0]).dtype is DType.bf16
+        for node in graph.nodes
+    )  # fmt: skip
+    if not (pairs and target.slow_pairs):
+        return ""
+    return (
+        f"{target.cpu}'s instruction for pairs of bf16 is not used: FMAs on widened operands take "
+        "less time and have the same bits"
+    )
 
 
 @lru_cache(maxsize=64)

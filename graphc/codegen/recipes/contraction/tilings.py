@@ -180,14 +180,22 @@ def _packing(
         >= 64
     )
     large = depth >= 64 and max(depth, vectors * lanes) >= 256
-    if len(view.k) == 1 and large and rows > tile.rows and transposed:
+    each = COPIED if transposed and large and rows > tile.rows else 0.0
+    if not each and _is_widened_often(problem, tile, vectors):
+        each = COPIED if along_rows == 1 else TRANSPOSED if along_k == [1] else GATHERED
+    if len(view.k) == 1 and each:
         batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
         together = math.lcm(tile.rows, lanes)
         if together <= PACKED_VECTORS * lanes:
             packing = replace(packing, width=together)
             copies = count * -(-rows // lanes) * depth
-        return packing, copies / (1 if batched else count) * COPIED
+        return packing, copies / (1 if batched else count) * each
     return None, 0.0
+
+
+def _is_widened_often(problem: ContractionProblem, tile: Tile, vectors: int) -> bool:
+    """Whether elements that are no floats of the sums' dtype would become so for several tiles."""
+    return problem.rows != 1 and vectors > tile.vectors and problem.view.widens(broadcast=True)
 
 
 def _broadcast_case(problem: ContractionProblem) -> Case | None:

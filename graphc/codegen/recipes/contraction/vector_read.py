@@ -35,6 +35,8 @@ PANEL_ROWS, PANEL_ROWS_FULL, PANEL_ROWS_ALIASED = 96, 64, 24
 """Rows from which copying columns that could be read in place pays: neighbouring rows of a panel
 are neighbours in memory, in few pages and spread over all sets of the cache. Sooner where those of
 one K block, two or three cache lines each, fill L1, or where they share few sets."""
+WIDENED = 2.0
+"""Cost of one vector of elements that are widened where they are multiplied."""
 ALIASING = 2048
 """A power-of-two distance between rows puts them into few sets of a cache."""
 
@@ -100,10 +102,14 @@ def _packed(tiling: Tiling) -> VectorRead:
 
 
 def _computed_often(tiling: Tiling, case: Case | None) -> bool:
-    """Whether elements that are computed from several reads would be so for several tiles."""
+    """Whether elements that are computed from several reads would be so for several tiles, or
+    those of a matrix that are widened for more than a copy of them costs."""
     problem = tiling.problem
-    several = case is not None and len(problem.view.places(case)) > 1
-    return several and problem.typical(problem.rows) > tiling.tile.rows
+    view, rows = problem.view, problem.typical(problem.rows)
+    if case is not None and len(view.places(case)) > 1 and rows > tiling.tile.rows:
+        return True
+    widens = len(view.k) == 1 and view.widens(broadcast=False)
+    return widens and -(-rows // tiling.tile.rows) * WIDENED > COPIED
 
 
 def _panel_pays(tiling: Tiling, case: Case | None, target: Target) -> bool:

@@ -78,6 +78,11 @@ class ContractionView:
         """The same with each product on its own."""
         return self
 
+    def widens(self, broadcast: bool) -> bool:
+        """Whether elements of the operand that is broadcast, or read by vectors, are stored in
+        another dtype than they are multiplied in."""
+        return self.types[int(broadcast == self.swapped)].dtype is not self.dtype
+
     products_each: ClassVar[int] = 1
     """Products that an index of k stands for."""
 

@@ -216,30 +216,53 @@ def test_gradients_are_rounded_to_the_operands_dtype(dtype: str) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [named("x86-64-v3"), EXTENDED], ids=lambda target: target.name)
 @pytest.mark.parametrize("rows", [1, 20])
-def test_weights_that_stay_lie_as_pairs(target: Any, rows: int) -> None:
-    """Packed once, with the least magnitudes behind them, and read where they lie; an odd depth and
-    columns that end inside a tile too."""
+def test_weights_that_stay_lie_as_they_are_read(target: Any, rows: int) -> None:
+    """Packed once and read where they lie: as pairs with the least magnitudes behind them, and
+    element by element for several rows of FMAs; an odd depth and columns that end inside a tile
+    too."""
     graph = optimize(body("bf16", (rows, 301, 70)), "exact")
-    tiled = packed(graph, {1}, preferred_layouts(target))
-    split = split_frozen(tiled, [1], 1)
-    if rows > 1 and not target.paired_products:
-        assert split is None
-        return
+    split = split_frozen(packed(graph, {1}, preferred_layouts(target)), [1], 1)
     assert split is not None
     (kept,) = split.constants.output_types
     assert kept.rank == 4
-    assert kept.shape[1] == 151 + 1
+    assert kept.dtype is DType.bf16
+    in_pairs = rows == 1 or target.paired_products
+    assert kept.shape[1] == (151 + 1 if in_pairs else 301)
     kernel = lower(KernelSpec("contract", split.graph), target)
-    assert "vector operand in place" in kernel.note
+    assert f"vector operand {'in place' if in_pairs else 'packed'}" in kernel.note
     for scales in SCALES.values():
         x, y = drawn(body("bf16", (rows, 301, 70)), scales)
         (packed_y,) = graphc.run(split.constants, y)
-        result = np.empty((rows, 70), np.float32)
         with np.errstate(all="ignore"):
             want = defined(x, y)
         if rows == 1:
+            result = np.empty((rows, 70), np.float32)
             run(kernel, [x, packed_y, y, result])
             assert same(result, want)
         if target in executable():
             (got,) = graphc.compile(split.graph, target=target)(x, packed_y, y)
             assert same(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_operands_are_widened_once(target: Any, dtype: str) -> None:
+    """Not once for each tile: rows that several tiles of columns read are copied, and columns that
+    more than two tiles of rows do."""
+    for rows, columns in ((64, "packed"), (3, "in place")):
+        graph = body(dtype, (rows, 64, 256))
+        kernel = lower(KernelSpec("contract", graph), target)
+        assert "broadcast operand packed" in kernel.note
+        assert f"vector operand {columns}" in kernel.note
+    alone = lower(KernelSpec("contract", body(dtype, (64, 64, 4))), target)
+    assert "broadcast operand in place" in alone.note
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_behind_the_last_column_of_a_copy_stand_zeros(turned: bool) -> None:
+    """What scratch held before may be denormal, and one FMA on that takes as long as a hundred."""
+    graph = body("bf16", (256, 64, 21), y_turned=turned)
+    kernel = lower(KernelSpec("contract", graph), named("x86-64-v3"))
+    stores = [line for line in str(kernel).splitlines() if "store vectors" in line]
+    assert stores
+    assert not any("mask" in line for line in stores)
