@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' p
 
 from code_digests.subjects import subjects
 
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.target import named
 from graphc.ir.dims import fixed
 from graphc.ir.nodes import Graph, Value

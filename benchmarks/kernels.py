@@ -205,7 +205,7 @@ def table(launches: Launches, target: Any, limits: dict[str, float]) -> list[dic
 
 def _how(kernel: Any, target: Any) -> str:
     """What the recipe says of its choices: the remark at the head of the loops."""
-    from graphc.codegen.recipes.lower import lower
+    from graphc.codegen.kernels.lower import lower
 
     lines = str(lower(kernel, target)).splitlines()[1:2]
     return " ".join(line.strip(" /") for line in lines if line.strip().startswith("//"))

@@ -19,7 +19,10 @@ BY_NAME = ("import_module", "__import__")
 Name = tuple[str, ...]  # ("graphc", "ir", "types")
 
 FOLDERS: dict[Name, str] = {
-    ("graphc", "codegen"): "program recipes nests evaluate,llvm loop_ir target",
+    ("graphc", "codegen"): "program kernels nests elements,llvm libm,cache loop_ir target",
+    ("graphc", "codegen", "kernels", "contraction"): (
+        "recipe,arrays strategies operands emission cost problem"
+    ),
     ("frontend",): (
         "startup quantization,gguf "
         "onnx,vision,_C,_dynamo,_inductor,_subclasses,ao,backends,cpu,cuda,distributions,fx,jit,"
@@ -217,13 +220,13 @@ def test_importing_the_frontend_loads_neither_networkx_nor_llvmlite() -> None:
         ("graphc/__init__", "def f(): import_module('frontend.engine.tracing.tracer')"),
         ("graphc/passes/dce", "import llvmlite.binding"),
         (
-            "graphc/codegen/evaluate/reduction",
-            "from graphc.codegen.recipes.nest.widths import MOST_REGISTERS",
+            "graphc/codegen/elements/reduction",
+            "from graphc.codegen.kernels.elementwise.widths import MOST_REGISTERS",
         ),
-        ("graphc/codegen/llvm/ops", "def f(): from graphc.codegen.evaluate import algebra"),
+        ("graphc/codegen/llvm/ops", "def f(): from graphc.codegen.elements import algebra"),
         ("frontend/tensor", "class C:\n  from networkx import DiGraph"),
-        ("graphc/codegen/llvm/kernel", "from graphc.codegen.evaluate.algebra import LoopAlgebra"),
-        ("graphc/codegen/loop_ir/nodes", "def f(): from graphc.codegen.recipes.lower import lower"),
+        ("graphc/codegen/llvm/kernel", "from graphc.codegen.elements.algebra import LoopAlgebra"),
+        ("graphc/codegen/loop_ir/nodes", "def f(): from graphc.codegen.kernels.lower import lower"),
         ("frontend/engine/eager/tape", "from frontend.functions.shape import stack"),
         (
             "frontend/engine/tensors/tensor",

@@ -15,6 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from code_digests.loop_text import loop_text
+from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.problem.problem import problems
+from graphc.codegen.kernels.contraction.recipe import plan_kernel
+from graphc.codegen.kernels.contraction.strategies.table import StrategyPlan, asked
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.size_class import size_class, within
 from graphc.codegen.llvm.jit import ANY_NAME, LEVELS
 from graphc.codegen.llvm.kernel import emit_modules, scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
@@ -24,12 +30,6 @@ from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.driver import Driver
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant
 from graphc.codegen.program.on_threads import on_threads
-from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.recipe import plan_kernel
-from graphc.codegen.recipes.contraction.strategies import StrategyPlan, asked
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.size_class import size_class, within
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target
 from graphc.errors import GraphError

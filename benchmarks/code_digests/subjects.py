@@ -40,7 +40,7 @@ from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import Op, SampleDrawer, Types
 from graphc.runtime.sized_executable import axes_of
-from tests.codegen.recipes.contraction.problems import OPEN_PROBLEMS, PROBLEMS, body_of
+from tests.codegen.kernels.contraction.problems import OPEN_PROBLEMS, PROBLEMS, body_of
 
 STEPS = Path(__file__).resolve().parents[1] / "steps.py"
 MEMOS = (

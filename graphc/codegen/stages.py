@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.on_threads import ThreadedPlan, on_threads
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.ir.nodes import Graph
 from graphc.passes.layouts import Preferred
 from graphc.passes.recorder import Recorder

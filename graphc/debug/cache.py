@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from graphc.codegen.cache.object_cache import Kept, ObjectCache, user_cache
 from graphc.codegen.llvm.jit import kernel_facts, kernel_symbol
-from graphc.codegen.llvm.object_cache import Kept, ObjectCache, user_cache
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import named

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
+from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.problem.problem import problems
+from graphc.codegen.kernels.contraction.strategies.table import asked, declined
 from graphc.codegen.options import CompileOptions
-from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import asked, declined
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target, named
 from graphc.config import target_name

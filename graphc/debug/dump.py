@@ -25,12 +25,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from graphc.autodiff.joint import joint
+from graphc.codegen.kernels.lower import lower, nest_of
 from graphc.codegen.llvm.jit import assembly, llvm_text
 from graphc.codegen.loop_ir.verifier import verify as verify_loops
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.verifier import verify_nest
 from graphc.codegen.options import CompileOptions
-from graphc.codegen.recipes.lower import lower, nest_of
 from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target, named
 from graphc.debug.dot import graph_dot, plan_dot

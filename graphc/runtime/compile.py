@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.target import Target, running
 from graphc.errors import GraphError

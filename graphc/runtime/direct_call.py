@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.target import running
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType

@@ -25,8 +25,8 @@ import time
 import warnings
 from typing import Any
 
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.target import host, running
 from graphc.runtime.pool_text import (

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from graphc.codegen.cache.object_cache import ObjectCache, user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, load, load_driver, loaded_kernel
-from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
 from graphc.codegen.program.host_kernels import host_kernel
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.program.single_launch import single_driver, with_kernel

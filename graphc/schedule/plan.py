@@ -47,7 +47,7 @@ class PlanBuffer:
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
     """`recipe` names how the body becomes loops, a key of `RECIPES`
-    (graphc.codegen.recipes.lower), or is `host`: Python computes the body, one node of that kind
+    (graphc.codegen.kernels.lower), or is `host`: Python computes the body, one node of that kind
     (graphc.codegen.program.host_kernels)."""
 
     recipe: str

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm import jit
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.native import compile_text, pieces
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named, running
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.op import SampleDrawer

@@ -11,10 +11,10 @@ import pytest
 
 import frontend as torch
 from frontend import nn
-from graphc.codegen.evaluate import vector_math
+from graphc.codegen.kernels import lower as recipes
+from graphc.codegen.libm import vector_math
 from graphc.codegen.loop_ir.nodes import For, Store
 from graphc.codegen.program import driver, link
-from graphc.codegen.recipes import lower as recipes
 from graphc.debug.cli import main
 from graphc.debug.load import loaded_calls
 from graphc.debug.traced import CallOptions, DrawnInput, OpenedGraph, TracedCall
@@ -313,7 +313,7 @@ def test_the_kernels_that_run_are_those_that_are_checked(monkeypatch: pytest.Mon
 def test_the_kernel_of_a_size_class_is_checked_at_its_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from graphc.codegen.recipes import size_class
+    from graphc.codegen.kernels import size_class
 
     planes = parse("""
         graph planes(%x: f32[n,2,3,3], %w: f32[2,2,3,3]) where 2 <= n {

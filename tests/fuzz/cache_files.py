@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc
-from graphc.codegen.llvm.object_cache import MAGIC, ObjectCache
+from graphc.codegen.cache.object_cache import MAGIC, ObjectCache
 from tests.fuzz.frame import Broken, Fuzzer, without_parts
 
 Damage = tuple[str, int, int]  # what, which file, a number

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import graphc
-from graphc.codegen.llvm.object_cache import ObjectCache
+from graphc.codegen.cache.object_cache import ObjectCache
 from tests.fuzz.cache_files import using
 from tests.fuzz.frame import Broken, Fuzzer
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.program.link import plan_kernels
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target, named
 from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.builder import GraphBuilder

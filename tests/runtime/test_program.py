@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.target import named
 from graphc.ops.elementwise import tanh
 from graphc.passes.recorder import Recorder
@@ -105,7 +105,7 @@ def test_a_recorder_sees_all_passes(cache: Any) -> None:
     assert recorder.passes and recorder.plan.graph is executable.plan.graph
 
 
-HAS_COMPILER = "print('graphc.codegen.recipes' in sys.modules, 'networkx' in sys.modules)\n"
+HAS_COMPILER = "print('graphc.codegen.kernels' in sys.modules, 'networkx' in sys.modules)\n"
 
 
 def check_second_run_without_compiler(

@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 from graphc import ops
-from graphc.codegen.recipes.size_class import SizeClass, size_class
+from graphc.codegen.kernels.size_class import SizeClass, size_class
 from graphc.codegen.target import executable as executable_targets
 from graphc.codegen.target import named
 from graphc.ir.builder import GraphBuilder

@@ -10,8 +10,8 @@ import pytest
 import frontend as torch
 import graphc
 from graphc import ops
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.loop_ir.interpreter import run
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
 from graphc.schedule.box_updates import box_update
 from graphc.schedule.build import plan_graph

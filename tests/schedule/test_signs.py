@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.codegen.kernels.elementwise.recipe import lower_nest
 from graphc.codegen.llvm import jit
-from graphc.codegen.recipes.nest.recipe import lower_nest
 from graphc.codegen.target import Target
 from graphc.ir.handle import broadcast_to
 from graphc.ops import elementwise as e

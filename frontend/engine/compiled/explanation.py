@@ -118,7 +118,7 @@ def _program(executable: Any) -> Iterator[str]:
     """Size of the graph, time of the compiler by phase, memory, threads, layouts, what of the
     processor is not used."""
     with IMPORTING:
-        from graphc.codegen.recipes.contraction.strategies import declined
+        from graphc.codegen.kernels.contraction.strategies.table import declined
         from graphc.schedule.plan import Launch, all_steps, kernels
 
     graph, plan = executable.graph, executable.plan

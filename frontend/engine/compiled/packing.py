@@ -329,7 +329,7 @@ def _split_now(
     graph: Graph, level: str, frozen: Sequence[int], last: int, target: str | None
 ) -> Any:
     with IMPORTING:
-        from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+        from graphc.codegen.kernels.preferred_layouts import preferred_layouts
         from graphc.codegen.target import running
         from graphc.passes.pipelines import without_frozen
 

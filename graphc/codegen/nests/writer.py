@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from graphc.codegen.evaluate.addresses import Addresses
+from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.loop_ir.numbers import Number

@@ -51,8 +51,6 @@ def main() -> None:
     pipe = reply_pipe()
     logging.getLogger("graphc.cache").disabled = True  # what it would say, the other side says
     # All that compiling takes is imported while the other side still looks for work.
-    import graphc.codegen.llvm.jit
-    import graphc.codegen.recipes.lower  # noqa: F401
     from graphc.codegen.program.compiled_spec import compiled_spec
 
     serve(sys.stdin.buffer, pipe, lambda asked: compiled_spec(asked[0], asked[1], {}))

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 
+from graphc.codegen.cache.object_cache import ObjectCache, user_cache
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.size_class import SizeClass, size_class
 from graphc.codegen.llvm.jit import LEVELS, compile_kernel, object_of
 from graphc.codegen.llvm.kernel import scratch_layout
-from graphc.codegen.llvm.object_cache import ObjectCache, user_cache
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.size_class import SizeClass, size_class
 from graphc.codegen.target import Target
 from graphc.ir.dims import Dim, Extent, Symbol, dim
 from graphc.ir.extent_text import parse_extent

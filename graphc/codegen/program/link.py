@@ -6,9 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, MutableMapping
 
+from graphc.codegen.cache.object_cache import user_cache
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.size_class import within
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver, load
 from graphc.codegen.llvm.native import DRIVER_LEVEL
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.program.barrier import barrier_text
 from graphc.codegen.program.compile_worker import compile_all
@@ -24,8 +26,6 @@ from graphc.codegen.program.native_kernel import (
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.single_launch import single_driver, single_launch, table_of
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.size_class import within
 from graphc.codegen.target import Target
 from graphc.latest import Latest
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps

@@ -15,7 +15,7 @@ from graphc.ir.types import TensorType
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 
 if TYPE_CHECKING:  # a program from disk needs no recipes
-    from graphc.codegen.recipes.size_class import SizeClass
+    from graphc.codegen.kernels.size_class import SizeClass
 
 
 @dataclass(frozen=True, slots=True)

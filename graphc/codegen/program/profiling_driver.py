@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
 from graphc.codegen.llvm.native import DRIVER_LEVEL
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING, barrier_text
 from graphc.codegen.program.driver import BoundPlan, Driver
 from graphc.codegen.program.link import native_kernel

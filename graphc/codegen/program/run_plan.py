@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.loop_ir import interpreter
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, running
 from graphc.schedule.plan import KernelSpec, Plan
 from graphc.schedule.run_plan import interpret_kernel, run_plan

@@ -17,9 +17,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
 from graphc.codegen.llvm.native import DRIVER_LEVEL
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.native_kernel import NativeKernel, own_sizes
 from graphc.codegen.program.size_expressions import WholeUnits, python_text

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphc.codegen.kernels.lower import lower
+from graphc.codegen.kernels.size_class import size_class, within
 from graphc.codegen.llvm.jit import kernel_texts
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
@@ -13,8 +15,6 @@ from graphc.codegen.program.driver import Driver
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant, scratch_stride
 from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.size_table import SizeTable
-from graphc.codegen.recipes.lower import lower
-from graphc.codegen.recipes.size_class import size_class, within
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps

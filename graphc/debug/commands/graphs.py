@@ -81,7 +81,7 @@ def add_opt(commands: Any) -> None:
 
 
 def _run_opt(arguments: argparse.Namespace) -> None:
-    from graphc.codegen.recipes.preferred_layouts import preferred_layouts
+    from graphc.codegen.kernels.preferred_layouts import preferred_layouts
     from graphc.codegen.target import named
     from graphc.ir.verifier import verify
     from graphc.passes.pipelines import Facts, optimize, verify_after

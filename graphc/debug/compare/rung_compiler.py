@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.program.link import link
-from graphc.codegen.recipes.preferred_layouts import preferred_layouts
 from graphc.codegen.target import running
 from graphc.debug.compare.op_kernels_plan import plan_of_ops
 from graphc.debug.compare.phase_parts import CallsInTurn, phase_parts

@@ -14,7 +14,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from graphc.codegen.llvm.object_cache import user_cache
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.debug.profile.rates import OperationRate, ReadRate, cache_sizes
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target
 from graphc.debug.decisions import decisions
 from graphc.debug.dump import nest_text

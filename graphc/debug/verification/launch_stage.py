@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphc.codegen.kernels.lower import by_nest, lower, nest_of
 from graphc.codegen.llvm.jit import KERNEL_FUNCTION
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.nests.verifier import verify_nest
 from graphc.codegen.program.link import native_kernel
-from graphc.codegen.recipes.lower import by_nest, lower, nest_of
 from graphc.codegen.target import Target
 from graphc.debug.verification.comparing import Array, ArrayDifference, difference
 from graphc.debug.verification.eager_stage import MOST_FINDINGS, SAME_BITS

@@ -9,8 +9,8 @@ import pytest
 
 import graphc
 from graphc import ops
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm.kernel import emit_modules
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import named
 from graphc.ir.types import DType
 from graphc.ops.interpreter import evaluate

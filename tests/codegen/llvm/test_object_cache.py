@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import graphc
-from graphc.codegen.llvm.object_cache import ABANDONED, MAGIC, ObjectCache
+from graphc.codegen.cache.object_cache import ABANDONED, MAGIC, ObjectCache
 from graphc.debug.cli import main
 
 FACTS = {"kernel": "k", "code": "l", "target": "t cpu f"}

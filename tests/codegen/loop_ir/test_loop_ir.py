@@ -153,7 +153,7 @@ def test_importing_the_loop_ir_imports_no_llvm() -> None:
     script = (
         "import sys, graphc.codegen.loop_ir.builder, graphc.codegen.loop_ir.interpreter\n"
         "import graphc.codegen.llvm.kernel\n"
-        "import graphc.codegen.evaluate.vector_math, graphc.codegen.llvm.jit\n"
+        "import graphc.codegen.libm.vector_math, graphc.codegen.llvm.jit\n"
         "sys.exit('llvmlite' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

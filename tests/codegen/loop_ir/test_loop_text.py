@@ -13,7 +13,7 @@ from graphc.ops.composite import softmax
 from graphc.ops.elementwise import exp
 from graphc.ops.order import cumsum
 from graphc.schedule.build import plan_graph
-from tests.codegen.recipes.contraction.problems import convolution, product
+from tests.codegen.kernels.contraction.problems import convolution, product
 from tests.ebnf import Recognizer
 
 Graph = graphc.Graph

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.codegen.kernels.elementwise.arrays import along
+from graphc.codegen.kernels.elementwise.axes import outputs_of
+from graphc.codegen.kernels.elementwise.phases import PhasesPlan
+from graphc.codegen.kernels.elementwise.recipe import NestPlan, plan_elements
+from graphc.codegen.kernels.elementwise.rows import RowsPlan
+from graphc.codegen.kernels.elementwise.stages import StagesPlan
+from graphc.codegen.kernels.elementwise.transposed import TransposedPlan
+from graphc.codegen.kernels.lower import by_nest, nest_of
 from graphc.codegen.nests.element_runner import run_elements
 from graphc.codegen.nests.nest import Axis, ForEach, Nest, all_splits
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.verifier import verify_nest
-from graphc.codegen.recipes.lower import by_nest, nest_of
-from graphc.codegen.recipes.nest.arrays import along
-from graphc.codegen.recipes.nest.axes import outputs_of
-from graphc.codegen.recipes.nest.phases import PhasesPlan
-from graphc.codegen.recipes.nest.recipe import NestPlan, plan_elements
-from graphc.codegen.recipes.nest.rows import RowsPlan
-from graphc.codegen.recipes.nest.stages import StagesPlan
-from graphc.codegen.recipes.nest.transposed import TransposedPlan
 from graphc.codegen.target import named
 from graphc.errors import VerifyError
 from graphc.ir.dims import dim
@@ -39,6 +39,7 @@ from graphc.ops import elementwise as e
 from graphc.ops import movement, reduce
 from graphc.ops.interpreter import evaluate
 from graphc.schedule.plan import KernelSpec
+from tests.codegen.kernels.elementwise.test_phases import repeated
 from tests.codegen.nests.test_verifier import (
     divided_by,
     doubled,
@@ -51,7 +52,6 @@ from tests.codegen.nests.test_verifier import (
     stage,
     without,
 )
-from tests.codegen.recipes.nest.test_phases import repeated
 from tests.ebnf import Recognizer
 from tests.schedule.test_box_updates import changed
 

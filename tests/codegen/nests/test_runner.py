@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.arrays import by_roles, products_of
+from graphc.codegen.kernels.contraction.problem.problem import problems
+from graphc.codegen.kernels.contraction.recipe import plan_kernel
+from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan
+from graphc.codegen.kernels.contraction.strategies.table import STRATEGIES, StrategyPlan
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.nests.nest import all_splits
 from graphc.codegen.nests.runner import run_nest
-from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.arrays import by_roles, products_of
-from graphc.codegen.recipes.contraction.grouped import GroupedPlan
-from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.recipe import plan_kernel
-from graphc.codegen.recipes.contraction.strategies import STRATEGIES, StrategyPlan
 from graphc.codegen.target import Target, named
 from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.symbols import symbols_of
 from graphc.ops.interpreter import evaluate
-from tests.codegen.recipes.contraction.problems import body_of, convolution, product
+from tests.codegen.kernels.contraction.problems import body_of, convolution, product
 
 Array = np.ndarray[Any, Any]
 Graph = graphc.Graph
@@ -124,7 +124,7 @@ def test_with_sizes_left_open(name: str, size: int) -> None:
 def test_all_strategies_and_shapes_of_nests_are_among_these() -> None:
     every = [plan for graph in NUMBERS.values() for plan in plans(graph, TARGET)]
     every += [plan for graph in OPEN.values() for plan in plans(graph, TARGET)]
-    of_bytes = GroupedPlan  # integers: see recipes/contraction/test_int_matmul.py
+    of_bytes = GroupedPlan  # integers: see kernels/contraction/test_int_matmul.py
     assert {type(plan) for plan in every} == set(STRATEGIES) - {of_bytes}
     texts = [plan.nest() for plan in plans(NUMBERS["blocks of rows"], SMALL_CACHES)]
     splits = {split.name for nest in texts for split in all_splits(nest)}

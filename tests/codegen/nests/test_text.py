@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
+from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.problem.problem import problems
+from graphc.codegen.kernels.contraction.strategies.table import STRATEGIES
 from graphc.codegen.nests.nest import Nest, all_splits
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.tails import Tail
-from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import STRATEGIES
 from graphc.codegen.target import named
-from tests.codegen.recipes.contraction.problems import OPEN_PROBLEMS, PROBLEMS, body_of
+from tests.codegen.kernels.contraction.problems import OPEN_PROBLEMS, PROBLEMS, body_of
 from tests.ebnf import Recognizer, rules_of
 
 EVERY = {**{name: graph for name, (graph, _) in PROBLEMS.items()},

@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.arrays import products_of
+from graphc.codegen.kernels.contraction.problem.problem import problems
+from graphc.codegen.kernels.contraction.strategies.table import STRATEGIES, StrategyPlan, choose
+from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPlan
 from graphc.codegen.nests import verifier
 from graphc.codegen.nests.nest import (
     Axis,
@@ -27,16 +32,11 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.runner import run_nest
 from graphc.codegen.nests.tails import Run, Tail
 from graphc.codegen.nests.verifier import verify_nest
-from graphc.codegen.recipes.common import lanes_for
-from graphc.codegen.recipes.contraction.arrays import products_of
-from graphc.codegen.recipes.contraction.problem import problems
-from graphc.codegen.recipes.contraction.strategies import STRATEGIES, StrategyPlan, choose
-from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
 from graphc.codegen.target import named
 from graphc.errors import VerifyError
 from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
-from tests.codegen.recipes.contraction.problems import (
+from tests.codegen.kernels.contraction.problems import (
     OPEN_PROBLEMS,
     PROBLEMS,
     body_of,

@@ -9,8 +9,8 @@ import pytest
 
 import graphc
 from graphc import ops
+from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm import jit, loading
-from graphc.codegen.llvm.object_cache import user_cache
 from graphc.codegen.program import compiled_spec as module
 from graphc.codegen.program.compiled_spec import compiled_spec, spec_key
 from graphc.codegen.target import named

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from graphc.codegen.kernels.contraction.strategies import table as strategies
+from graphc.codegen.kernels.contraction.strategies.table import Strategy
+from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.nodes import Kernel
-from graphc.codegen.recipes.contraction import strategies
-from graphc.codegen.recipes.contraction.strategies import Strategy
-from graphc.codegen.recipes.lower import lower
 from graphc.codegen.target import Target, executable, named
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.dims import Extent, dim, evaluate

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from graphc import ops
-from graphc.codegen.recipes.contraction.depthwise_wgrad import DepthwiseWgradPlan
-from graphc.codegen.recipes.contraction.direct_conv import DirectConvPlan
-from graphc.codegen.recipes.contraction.parity_split import ParitySplitPlan
-from graphc.codegen.recipes.contraction.split_k import SplitKPlan
-from graphc.codegen.recipes.contraction.strategies import Strategy
-from graphc.codegen.recipes.contraction.tap_list_conv import TapListConvPlan
-from graphc.codegen.recipes.contraction.unblocked import UnblockedPlan
+from graphc.codegen.kernels.contraction.strategies.depthwise_wgrad import DepthwiseWgradPlan
+from graphc.codegen.kernels.contraction.strategies.direct_conv import DirectConvPlan
+from graphc.codegen.kernels.contraction.strategies.parity_split import ParitySplitPlan
+from graphc.codegen.kernels.contraction.strategies.split_k import SplitKPlan
+from graphc.codegen.kernels.contraction.strategies.table import Strategy
+from graphc.codegen.kernels.contraction.strategies.tap_list_conv import TapListConvPlan
+from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPlan
 from graphc.ir.builder import Var
 from graphc.ir.dims import Extent, dim
 from graphc.ops import contract, paired_convolution

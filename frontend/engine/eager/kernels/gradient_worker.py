@@ -151,7 +151,7 @@ def _start_if_it_pays() -> None:
 
 def _worker_helps() -> bool:
     with IMPORTING:
-        from graphc.codegen.llvm.object_cache import user_cache
+        from graphc.codegen.cache.object_cache import user_cache
         from graphc.codegen.program.compile_worker import worker_helps
 
     return worker_helps() and user_cache() is not None

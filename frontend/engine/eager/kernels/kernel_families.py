@@ -245,7 +245,7 @@ class Variant:
 
         def asked() -> int:
             with IMPORTING:
-                from graphc.codegen.recipes.size_class import size_class
+                from graphc.codegen.kernels.size_class import size_class
                 from graphc.codegen.target import running
                 from graphc.ir.instances import with_own_names
                 from graphc.schedule.bodies import BODY_NAME

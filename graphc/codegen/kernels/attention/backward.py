@@ -1,0 +1,315 @@
+"""The recipe `attention_grad`: the gradients of q, k and v from that of the values.
+
+A block of rows meets all columns: its weights are computed again as exp(s - logsumexp), the
+gradient of the scores is weights · (g vᵀ - delta). The rows of dq are sums over columns; those of
+dk and dv, sums over rows, are gathered in scratch block by block, so each is a sum in the order of
+rows. The bits are those of the definition (ops/nn/attention.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.codegen.kernels.attention.heads import (
+    AttentionContext,
+    Body,
+    Head,
+    HeadRows,
+    Matrix,
+    attention_context,
+)
+from graphc.codegen.kernels.attention.operands import GROUP, Taint
+from graphc.codegen.kernels.attention.parts import AttentionKernel, Finish
+from graphc.codegen.kernels.attention.plan import attention_plan
+from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.target import Target
+from graphc.ir.dims import always_le
+from graphc.ir.nodes import Graph
+from graphc.ops.kinds.index_expr import Expr
+
+BLOCK_ROWS = 64
+"""Rows whose scores lie in scratch: partial sums of dk and dv are read and written once a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardMemory:
+    """Scratch: copies of the operands, weights and gradients of a block of rows; by results 1 and 2
+    their sums over rows, and those of one chain of blocks (the same, where there is one)."""
+
+    queries: Matrix
+    keys: Matrix
+    weights: Matrix
+    by_out: Matrix
+    values: Matrix | None
+    by_scores: Matrix | None
+    key_rows: Matrix | None
+    sums: dict[int, Matrix]
+    chains: dict[int, Matrix]
+
+    @staticmethod
+    def of(context: AttentionContext) -> BackwardMemory:
+        plan, scratch, wanted = context.plan, context.scratch, context.outputs
+        queries = scratch("queries", plan.block, plan.depth)
+        keys = context.packed(plan.operand("k"), "keys")
+        weights = context.scores("weights")
+        by_out = scratch("by_out", plan.block, plan.width)
+        values = by_scores = key_rows = None
+        if 0 in wanted or 1 in wanted:
+            values = context.packed(plan.operand("v"), "values")
+            by_scores = context.scores("by_scores")
+        if 0 in wanted:
+            key_rows = scratch("key_rows", plan.columns, plan.depth)
+        columns = {1: plan.depth, 2: plan.width}
+        sums = {
+            index: scratch(f"sums{index}", plan.columns, columns[index])
+            for index in columns if index in wanted
+        }  # fmt: skip
+        chains = dict(sums)
+        if not always_le(plan.rows, K_BLOCK):
+            chains = {
+                index: scratch(f"chain{index}", plan.columns, columns[index]) for index in sums
+            }
+        return BackwardMemory(
+            queries, keys, weights, by_out, values, by_scores, key_rows, sums, chains
+        )
+
+
+def lower_attention_grad(name: str, body: Graph, target: Target) -> Kernel:
+    """The kernel of a body around one `attention_grad`; its outputs are some of the op's."""
+    names = ("g", "q", "k", "v", "logsumexp", "delta")
+    plan = attention_plan(body, target, names, BLOCK_ROWS, 2)
+    context = attention_context(name, body, plan)
+    memory = BackwardMemory.of(context)
+
+    def write(head: Head) -> None:
+        kernel = _AttentionGrad(context, head, None, memory)
+        taint = kernel.prepare()
+
+        def block(rows: HeadRows) -> None:
+            whole = kernel.copies(rows, taint)
+            _AttentionGrad(context, head, whole, memory).rows_of(rows)
+
+        kernel.each_block(block)
+        for index, matrix in memory.sums.items():
+            kernel.write_sums(index, matrix)
+
+    return context.each_head(write)
+
+
+class _AttentionGrad(AttentionKernel):
+    """One head, and of it blocks of rows."""
+
+    def __init__(
+        self, context: AttentionContext, head: Head, whole: LoopValue | None, memory: BackwardMemory
+    ):
+        super().__init__(context, head, whole)
+        self.operand, self.memory = context.plan.operand, memory
+
+    def prepare(self) -> Taint:
+        """Copies what all blocks read, and clears sums; what was read of which a part may be not
+        finite."""
+        memory = self.memory
+        self.pack(self.operand("k"), memory.keys, [])
+        taint = self.untainted()
+        if memory.values is not None:
+            taint = self.pack(self.operand("v"), memory.values, taint)
+        if memory.key_rows is not None:
+            taint = self.copy(self.operand("k"), 0, self.columns, memory.key_rows, taint)
+        every = (*memory.sums.values(), *memory.chains.values())
+        for matrix in {id(each): each for each in every}.values():
+            start = self.zero
+            if matrix not in memory.chains.values():
+                start = first_addend(self.builder, (self.rows,), self.zero)
+            self._each_place(matrix, partial(self._set, matrix, start))
+        taint = self.read(self.operand("delta"), taint)
+        return self.read(self.operand("logsumexp"), taint, self.finite)
+
+    def copies(self, rows: HeadRows, taint: Taint) -> LoopValue | None:
+        """Copies a block's own rows; whether all is to meet all, see `meets_all`."""
+        memory, q, g = self.memory, self.operand("q"), self.operand("g")
+        taint = self.copy(q, rows.first, rows.count, memory.queries, taint, self.scaled)
+        return self.meets_all(self.copy(g, rows.first, rows.count, memory.by_out, taint))
+
+    def rows_of(self, rows: HeadRows) -> None:
+        """One block."""
+        memory = self.memory
+        self.scores(rows, memory.queries, memory.keys, self.depth, self._keep(rows))
+        self.row_tiles(rows, 0, lambda row, count: self._weights(rows, row, count))
+        if memory.by_scores is not None and memory.values is not None:
+            by_scores = self._by_scores(rows, memory.by_scores)
+            self.scores(rows, memory.by_out, memory.values, self.width, by_scores)
+            if memory.key_rows is not None:
+                scale = self._scale(rows)
+                self.rows_times(rows, memory.by_scores, memory.key_rows, self.depth, scale)
+            if 1 in self.outputs:
+                sums = memory.chains[1]
+                self._over_rows(rows, memory.by_scores, memory.queries, self.depth, sums)
+        if 2 in self.outputs:
+            self._over_rows(rows, memory.weights, memory.by_out, self.width, memory.chains[2])
+        if not always_le(self.rows, K_BLOCK):
+            self._end_chains(rows)
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def _keep(self, rows: HeadRows) -> Finish:
+        """Stores scores."""
+
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
+            for i, scores in enumerate(self.hide(rows, sums, row, column, vectors)):
+                lane = self.numbers.add(column, i % vectors * self.lanes)
+                self.store(self.memory.weights, self.numbers.add(row, i // vectors), lane, scores)
+
+        return finish
+
+    def _weights(self, rows: HeadRows, row: Number, count: int) -> None:
+        """Scores of the rows of a tile become weights."""
+        levels = []
+        for i in range(count):
+            number = self.numbers.add(rows.first, self.numbers.add(row, i))
+            place = self.positions.expression(number, self.rows)
+            level = self.finite(
+                self.evaluator.value(self.operand("logsumexp"), (*self.lead, place))
+            )
+            levels.append(self.builder.splat(level, self.lanes))
+
+        def vector(number: Number) -> None:
+            column = self.numbers.mul(number, self.lanes)
+            for i, level in enumerate(levels):
+                scores = self.load(self.memory.weights, self.numbers.add(row, i), column)
+                weight = self.evaluator.algebra.exp(self.builder.sub(scores, level))
+                self.store(self.memory.weights, self.numbers.add(row, i), column, weight)
+
+        self.loop(0, self.vector_end(self.numbers.add(rows.first, row)), "exp", vector)
+
+    def _by_scores(self, rows: HeadRows, by_scores: Matrix) -> Finish:
+        """From g vᵀ the gradient of the scores."""
+
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
+            for i in range(len(sums) // vectors):
+                at = self.numbers.add(row, i)
+                place: Expr = self.positions.expression(self.numbers.add(rows.first, at), self.rows)
+                delta = self.evaluator.value(self.operand("delta"), (*self.lead, place))
+                wide = self.builder.splat(delta, self.lanes)
+                for u in range(vectors):
+                    lane = self.numbers.add(column, u * self.lanes)
+                    by_weight = self.builder.sub(sums[i * vectors + u], wide)
+                    weight = self.load(self.memory.weights, at, lane)
+                    self.store(by_scores, at, lane, self.builder.mul(weight, by_weight))
+
+        return finish
+
+    def _scale(self, rows: HeadRows) -> Finish:
+        def finish(sums: list[LoopValue], row: Number, column: Number, vectors: int) -> None:
+            for i, total in enumerate(sums):
+                place = self.numbers.add(rows.first, self.numbers.add(row, i // vectors))
+                value = self.scaled(total)
+                self.write(0, self.depth, place, column, value, i % vectors)
+
+        return finish
+
+    # -- sums over rows ----------------------------------------------------------------------
+
+    def _over_rows(
+        self, rows: HeadRows, left: Matrix, right: Matrix, columns: int, sums: Matrix
+    ) -> None:
+        """Adds leftᵀ · right of a block of rows."""
+        cut = LoopCut(self.columns, self.tile_rows)
+        rest = cut.rest
+        end = self.column_end(rows.first, self.block)
+        seen = self.numbers.div(self.numbers.add(end, self.tile_rows - 1), self.tile_rows)
+        tiles = self.numbers.minimum(cut.whole, seen)
+
+        def across(number: Number, vectors: int) -> None:
+            column = self.numbers.mul(number, self.tile_vectors * self.lanes)
+
+            def tile(first: Number, count: int) -> None:
+                places = [
+                    (self.numbers.add(first, i), self.numbers.add(column, u * self.lanes))
+                    for i in range(count) for u in range(vectors)
+                ]  # fmt: skip
+                products = self.product(
+                    count * vectors, self.block, rows.count,
+                    lambda k: [
+                        self.element(left, k, self.numbers.add(first, i)) for i in range(count)
+                    ],
+                    lambda k: [
+                        self.load(right, k, column, u * self.lanes) for u in range(vectors)
+                    ],
+                    self.first_row(rows, first), [self.load(sums, *place) for place in places],
+                )  # fmt: skip
+                for place, value in zip(places, products, strict=True):
+                    self.store(sums, *place, value)
+
+            self.loop(
+                0, tiles, "tile",
+                lambda i: tile(self.numbers.mul(i, self.tile_rows), self.tile_rows),
+            )  # fmt: skip
+            last = self.numbers.mul(cut.whole, self.tile_rows)
+            if not isinstance(rest, int):
+                self.loop(0, rest, "rest", lambda i: tile(self.numbers.add(last, i), 1))
+            elif rest:
+                tile(last, rest)
+
+        self.column_tiles(columns, across)
+
+    def _each_place(self, matrix: Matrix, body: Body) -> None:
+        cut = LoopCut(matrix.memory.size // self.lanes, GROUP)
+        rest = cut.rest
+
+        def several(first: Number, count: int) -> None:
+            for i in range(count):
+                body(self.numbers.add(first, i))
+
+        self.loop(0, cut.whole, "v", lambda number: several(self.numbers.mul(number, GROUP), GROUP))
+        last = self.numbers.mul(cut.whole, GROUP)
+        if isinstance(rest, int):
+            several(last, rest)
+        else:
+            self.loop(0, rest, "rest", lambda i: body(self.numbers.add(last, i)))
+
+    def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
+        self.builder.store(matrix.memory, self.numbers.index((number, self.lanes)), value)
+
+    def _end_chains(self, rows: HeadRows) -> None:
+        """Where `K_BLOCK` rows are done, or all, their sums go to the totals."""
+        done = self.numbers.add(rows.first, rows.count)
+        left = self.builder.op("rem", self.numbers.value(done), self.numbers.value(K_BLOCK))
+        at_end = self.builder.op(
+            "or", self.builder.compare("eq", left, self.numbers.value(0)),
+            self.builder.compare("eq", self.numbers.value(done), self.numbers.value(self.rows)),
+        )  # fmt: skip
+
+        def add(index: int, number: Number) -> None:
+            at = self.numbers.index((number, self.lanes))
+            total, chain = self.memory.sums[index].memory, self.memory.chains[index].memory
+            totals = self.builder.add(
+                self.builder.load(total, at, self.lanes), self.builder.load(chain, at, self.lanes)
+            )
+            self.builder.store(total, at, totals)
+            self.builder.store(chain, at, self.zero)
+
+        with self.builder.if_(at_end) as branch:
+            with branch.then():
+                for index, matrix in self.memory.sums.items():
+                    self._each_place(matrix, lambda at, i=index: add(i, at))  # type: ignore[misc]
+            with branch.otherwise():
+                pass
+
+    def write_sums(self, index: int, matrix: Matrix) -> None:
+        """The gradient of k or v."""
+        columns = self.depth if index == 1 else self.width
+
+        def row(number: Number) -> None:
+            def tile(at: Number, vectors: int) -> None:
+                column = self.numbers.mul(at, self.tile_vectors * self.lanes)
+                for u in range(vectors):
+                    value = self.load(matrix, number, column, u * self.lanes)
+                    self.write(index, columns, number, column, value, u)
+
+            self.column_tiles(columns, tile, columns <= GROUP * self.lanes)
+
+        self.loop(0, self.columns, "out", row)

@@ -1,0 +1,252 @@
+"""A kernel of attention, head by head: its numbers, its loops, its scratch.
+
+in : a kernel's body around one composite of q, k, v and a mask, and its plan
+out: an `AttentionContext`, which writes the loop over heads; `Heads`, which for one of them writes
+     loops over blocks of rows, and tiles of rows and columns
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.codegen.elements.positions import LoopPositions
+from graphc.codegen.kernels.attention.plan import TILE_VECTORS, AttentionPlan
+from graphc.codegen.kernels.attention.results import Destination, stored
+from graphc.codegen.kernels.common import declare_buffers
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.ir.dims import Extent, always_le, ceil_div
+from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Value as GraphValue
+from graphc.ops.kinds.index_expr import Expr
+from graphc.schedule.access import unflatten
+
+Body = Callable[[Number], None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Scratch of rows of `stride` elements, a whole number of vectors."""
+
+    memory: Buffer
+    stride: Extent
+
+
+@dataclass(frozen=True)
+class HeadRows:
+    """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1); or, where
+    `rest` is not known (None), as many as `has_rest` says."""
+
+    first: Number
+    count: Number
+    tiles: Number
+    rest: int | None
+    has_rest: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head at hand: its number, its index, and where its matrices start in the outputs."""
+
+    number: LoopValue
+    lead: tuple[Expr, ...]
+    starts: dict[Destination, LoopValue]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionContext:
+    """A kernel being written: its builder, the evaluator of its body, its plan, its outputs."""
+
+    builder: LoopBuilder
+    evaluator: Evaluator
+    body: Graph
+    plan: AttentionPlan
+    outputs: dict[int, list[Destination]]
+    positions: LoopPositions
+
+    def scratch(self, name: str, rows: Extent, columns: int) -> Matrix:
+        stride = self.plan.padded(columns)
+        return Matrix(self.builder.scratch(name, self.plan.dtype, rows * stride), stride)
+
+    def scores(self, name: str) -> Matrix:
+        """Scratch for a block of rows of scores."""
+        plan = self.plan
+        memory = self.builder.scratch(name, plan.dtype, plan.block * plan.stride)
+        return Matrix(memory, plan.stride)
+
+    def packed(self, source: GraphValue, name: str) -> Matrix:
+        """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
+        [columns of a tile], the columns being the operand's rows. Of a depth known only at run time
+        whole vectors are transposed: rows behind a panel's last are overwritten by the next panel,
+        those behind the last panel have room of their own."""
+        panels = ceil_div(self.plan.vectors, TILE_VECTORS)
+        depth = self.body.type_of(source).shape[-1]
+        behind = 0 if isinstance(depth, int) else self.plan.lanes - 1
+        return self.scratch(name, panels * depth + behind, TILE_VECTORS * self.plan.lanes)
+
+    def each_head(self, body: Callable[[Head], None]) -> Kernel:
+        """The kernel: `body` for the heads of a call."""
+        count, addresses = math.prod(self.plan.heads), self.evaluator.addresses
+        with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
+            lead = unflatten(self.positions.expression(scope.variable, count), self.plan.heads)
+            every = [target for targets in self.outputs.values() for target in targets]
+            starts = {t: addresses.number(t.start(lead))[0] for t in every}
+            body(Head(scope.variable, lead, starts))
+        return self.builder.finish(extent=count)
+
+
+def attention_context(name: str, body: Graph, plan: AttentionPlan) -> AttentionContext:
+    """A new kernel."""
+    builder = LoopBuilder(name)
+    inputs, outputs = declare_buffers(builder, body)
+    evaluator = Evaluator(builder, body, inputs, plan.lanes)
+    return AttentionContext(
+        builder, evaluator, body, plan, stored(body, plan.anchor, outputs),
+        LoopPositions(evaluator.addresses, "attention"),
+    )  # fmt: skip
+
+
+class Heads:
+    """Writes the loops of one head."""
+
+    def __init__(self, context: AttentionContext, head: Head):
+        plan = context.plan
+        self.builder, self.evaluator = context.builder, context.evaluator
+        self.addresses = context.evaluator.addresses
+        self.numbers, self.positions = context.builder.numbers, context.positions
+        self.body, self.outputs = context.body, context.outputs
+        self.head, self.lead, self.starts = head.number, head.lead, head.starts
+        self.scale, self.causal, self.mask = plan.scale, plan.causal, plan.mask
+        self.dtype, self.lanes = plan.dtype, plan.lanes
+        self.rows, self.depth = plan.rows, plan.depth
+        self.columns, self.width, self.vectors = plan.columns, plan.width, plan.vectors
+        self.block, self.stride = plan.block, plan.stride
+        self.tile_rows, self.tile_vectors = plan.tile_rows, TILE_VECTORS
+        self.padded = plan.padded
+        self.zero = self.builder.splat(self.builder.const(self.dtype, 0), self.lanes)
+        self.hidden = self.builder.splat(self.builder.const(self.dtype, -math.inf), self.lanes)
+
+    # -- loops -------------------------------------------------------------------
+
+    def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
+        """`body` for each position; nothing is written for a loop that is known to be empty."""
+        if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
+            if begin < end:
+                body(begin)
+            return
+        with self.builder.loop(begin, end, step, hint=hint) as scope:
+            body(scope.variable)
+
+    def fold(
+        self, end: Number, hint: str, start: list[LoopValue],
+        body: Callable[[Number, list[LoopValue]], list[LoopValue]],
+    ) -> list[LoopValue]:  # fmt: skip
+        """What `body(position, so far)` makes of `start` in positions 0 … end."""
+        if isinstance(end, int) and end <= 1:
+            return body(0, start) if end else start
+        with self.builder.loop(0, end, carried=start, hint=hint) as scope:
+            scope.yield_(*body(scope.variable, list(scope.carried)))
+        return list(scope.results)
+
+    def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
+        """A vector at `column + plus` of a row."""
+        index = self.numbers.index((row, matrix.stride), (column, 1), (plus, 1))
+        return self.builder.load(matrix.memory, index, self.lanes)
+
+    def element(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
+        index = self.numbers.index((row, matrix.stride), (column, 1), (plus, 1))
+        return self.builder.splat(self.builder.load(matrix.memory, index), self.lanes)
+
+    def store(self, matrix: Matrix, row: Number, column: Number, value: LoopValue) -> None:
+        index = self.numbers.index((row, matrix.stride), (column, 1))
+        self.builder.store(matrix.memory, index, value)
+
+    # -- blocks of rows ----------------------------------------------------------------------
+
+    def each_block(self, body: Callable[[HeadRows], None]) -> None:
+        cut = LoopCut(self.rows, self.tile_rows)
+        over = cut.rest
+        rest = over if isinstance(over, int) else None
+        if always_le(self.rows, self.block):
+            body(HeadRows(0, self.rows, cut.whole, rest, over if rest is None else int(rest > 0)))
+            return
+
+        def block(first: Number) -> None:
+            count = self.numbers.minimum(self.numbers.sub(self.rows, first), self.block)
+            tiles = self.numbers.div(count, self.tile_rows)
+            left = self.numbers.sub(count, self.numbers.mul(tiles, self.tile_rows))
+            if rest is not None:
+                left = self.numbers.minimum(left, int(rest > 0))
+            body(HeadRows(first, count, tiles, rest, left))
+
+        self.loop(0, self.rows, "block", block, step=self.block)
+
+    def row_tiles(self, rows: HeadRows, begin: Number, body: Callable[[Number, int], None]) -> None:
+        """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""
+
+        def tile(number: Number) -> None:
+            body(self.numbers.mul(number, self.tile_rows), self.tile_rows)
+
+        self.loop(begin, rows.tiles, "rows", tile)
+        last = self.numbers.mul(rows.tiles, self.tile_rows) if rows.rest != 0 else 0
+        if rows.rest is None:
+            self.loop(0, rows.has_rest, "rest", lambda i: body(self.numbers.add(last, i), 1))
+        elif rows.rest:
+            count = rows.rest
+            self.loop(0, rows.has_rest, "rest", lambda _: body(last, count))
+
+    def column_tiles(
+        self, columns: Extent, body: Callable[[Number, int], None], straight: bool = False
+    ) -> None:
+        """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
+        or `straight` on; the number of the last one is no value of a loop."""
+        whole = LoopCut(columns, self.tile_vectors * self.lanes).whole
+        rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
+        if not isinstance(whole, int) or not isinstance(rest, int):
+            self._sized_tiles(whole, rest, body)
+            return
+        if straight:
+            for number in range(whole):
+                body(number, self.tile_vectors)
+        else:
+            self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
+        if rest:
+            body(whole, rest)
+
+    def _sized_tiles(
+        self, whole: Extent, rest: Extent, body: Callable[[Number, int], None]
+    ) -> None:
+        """As many whole tiles, and one of `rest` vectors."""
+        builder = self.builder
+        self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
+        for vectors in range(1, self.tile_vectors + 1):
+            held = builder.compare("eq", self.numbers.value(rest), self.numbers.value(vectors))
+            with builder.if_(held) as branch:
+                with branch.then():
+                    body(whole, vectors)
+                with branch.otherwise():
+                    pass
+
+    # -- values ------------------------------------------------------------------------------
+
+    def finite(self, level: LoopValue) -> LoopValue:
+        """What is subtracted from scores: 0 for -∞."""
+        zero, lowest = (self.builder.const(self.dtype, x) for x in (0, -math.inf))
+        return self.builder.select(self.builder.compare("eq", level, lowest), zero, level)
+
+    def horizontal(
+        self, vector: LoopValue, combine: Callable[[LoopValue, LoopValue], LoopValue]
+    ) -> LoopValue:
+        """All lanes combined as a tree: lane i with i + half, and so on."""
+        width = self.lanes
+        while width > 1:
+            width //= 2
+            low = self.builder.shuffle(vector, vector, tuple(range(width)))
+            high = self.builder.shuffle(vector, vector, tuple(range(width, 2 * width)))
+            vector = combine(low, high)
+        return vector

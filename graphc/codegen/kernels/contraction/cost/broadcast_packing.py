@@ -1,0 +1,53 @@
+"""How a copy of the broadcast operand lies: what `tilings` chooses and `broadcast_operand` fills.
+
+In: the register tile's rows, the extents of k. Out: where an element lies in the copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.ir.dims import fixed
+from graphc.ir.types import Shape
+from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.schedule.access import Index, unflatten
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastPacking:
+    """How the copy lies: `width` rows side by side, those of one or more tiles of `tile_rows`; the
+    axes of k from `taps_first` on ahead of those before it (0: as they are). Where each residue
+    class of the results uses a few kernel positions these come first."""
+
+    width: int
+    tile_rows: int
+    taps_first: int
+
+    @property
+    def group(self) -> int:
+        """Tiles of rows side by side."""
+        return self.width // self.tile_rows if self.width % self.tile_rows == 0 else 1
+
+    @property
+    def group_rows(self) -> int:
+        return self.tile_rows * self.group
+
+    def groups(self, rows: int) -> int:
+        """Groups of tiles of so many rows."""
+        return fixed(LoopCut(rows, self.group_rows).tiles)
+
+    def k(self, flat: Expr, extents: Shape) -> Index:
+        order = self._order(extents)
+        items = unflatten(flat, tuple(extents[axis] for axis in order))
+        at = dict(zip(order, items, strict=True))
+        return tuple(at[axis] for axis in range(len(order)))
+
+    def position(self, k: Index, extents: Shape) -> Expr:
+        """Where an index of k stands among all in the copy."""
+        order = self._order(extents)
+        return flatten([k[axis] for axis in order], [extents[axis] for axis in order])
+
+    def _order(self, extents: Shape) -> tuple[int, ...]:
+        axes = tuple(range(len(extents)))
+        return axes[self.taps_first :] + axes[: self.taps_first]

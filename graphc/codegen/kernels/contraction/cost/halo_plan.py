@@ -1,0 +1,97 @@
+"""What a halo buffer holds: the rectangle of coordinates of an operand that a window sweeps over.
+
+In: what a contraction reads, and the variables that run within a block. Out: the axes of the copy,
+or None where there is no such rectangle. `halo` fills it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.kernels.contraction.problem.view import ContractionView
+from graphc.ir.types import Shape
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
+from graphc.ops.kinds.movement import Case
+
+
+@dataclass(frozen=True, slots=True)
+class HaloAxis:
+    """One axis of the operand in a halo buffer: coordinates `base + low + i` for i below `extent`,
+    split into `split` interleaved parts. `dim`: the operand's own extent where the buffer may hang
+    over it."""
+
+    axis: int
+    base: Expr
+    low: int
+    extent: int
+    split: int
+    dim: int | None
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The part of the axis that exists: its begin and end."""
+        if self.dim is None:
+            return 0, self.extent
+        return max(0, -self.low), min(self.extent, self.dim - self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class HaloPlan:
+    """What a halo buffer holds: these axes of operand `operand`. `guarded`: zeros stand for
+    products that are skipped."""
+
+    operand: int
+    axes: tuple[HaloAxis, ...]
+    guarded: bool
+
+    @property
+    def elements(self) -> int:
+        return math.prod(axis.extent for axis in self.axes)
+
+
+def plan_halo(
+    view: ContractionView,
+    cases: Sequence[Case],
+    inner: frozenset[Variable],
+    lane_axes: Sequence[int],
+    split: int,
+) -> HaloPlan | None:
+    """The halo buffer that holds what `cases` read while the `inner` variables run over their
+    extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
+    none does: an address that is not affine, or guards other than the operand's own bounds."""
+    operand = cases[0].operand
+    shape: Shape = view.types[operand].shape
+    axes: list[HaloAxis] = []
+    order = [axis for axis in range(len(shape)) if axis not in lane_axes] + list(lane_axes)
+    for axis in order:
+        bases, bounds = set(), []
+        for case in cases:
+            expression: Expr = case.index[axis]
+            if any(isinstance(atom, Quotient) for atom, _ in expression.terms):
+                return None
+            moving = frozenset(t for t in expression.terms if t[0] in inner)
+            bases.add(Expr(0, expression.terms - moving))
+            low, high = Expr(expression.constant, moving).bounds()
+            if not isinstance(low, int) or not isinstance(high, int):
+                return None  # it would grow with a size known only at run time
+            bounds.append((low, high))
+        if len(bases) != 1:
+            return None
+        base = bases.pop()
+        low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
+        guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
+        if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
+            return None
+        axes.append(
+            HaloAxis(
+                axis, base, low, high - low + 1, split if axis == order[-1] else 1,
+                shape[axis] if guarded else None,
+            )
+        )  # fmt: skip
+    coordinates = [guard for case in cases for guard in case.guards]
+    held = [guard for case in cases for guard in case.guards if guard[0] in case.index]
+    if len(coordinates) != len(held):
+        return None
+    return HaloPlan(operand, tuple(axes), any(case.guards for case in cases))

@@ -1,0 +1,240 @@
+"""Register tiles for a problem: which coordinates run along vectors, how the other operand is read.
+
+In: a problem and a target. Out: `tilings`, from which the strategies around a register tile start,
+each with what it costs whatever the vector operand's copies are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
+from graphc.codegen.kernels.contraction.cost.costs import COPIED, GATHERED, TRANSPOSED, scatter_cost
+from graphc.codegen.kernels.contraction.cost.tiles import (
+    Columns,
+    Tile,
+    choose_tile,
+    vector_registers,
+)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
+from graphc.codegen.kernels.contraction.problem.view import (
+    ContractionView,
+    ResidueClass,
+    batch_variables,
+)
+from graphc.codegen.kernels.typical import at_least
+from graphc.codegen.target import Target
+from graphc.ir.dims import always_le, is_symbolic
+from graphc.ops.kinds.index_expr import Variable, of
+from graphc.ops.kinds.movement import Case
+
+TAPS, TAP_AXIS = 32, 7
+"""Kernel positions written out, not looped over: so many at most, along axes no longer than this.
+"""
+PACKED_COLUMNS = 64
+"""Columns from which copying an ill-placed broadcast operand pays."""
+PACKED_VECTORS = 8
+"""Vectors that its copy is wide at most, where tiles of rows lie side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Vectors of `lanes` along the axes `lane_axes` of n, in a register tile. `unrolled`: the first
+    axis of k that is written out. `packing`: how the broadcast operand is copied, if it is."""
+
+    problem: ContractionProblem
+    lanes: int
+    lane_axes: tuple[int, ...]
+    columns: tuple[Columns, ...]
+    """Those of each residue class of the results."""
+    tile: Tile
+    unrolled: int
+    packing: BroadcastPacking | None
+    packing_cost: float
+    products: float
+    scattered: float
+
+    @property
+    def bound(self) -> float:
+        """The cost of all but the vector operand's copy and the results."""
+        return self.products + self.packing_cost
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether vectors run over all columns."""
+        return self.lane_axes == tuple(range(len(self.problem.view.n)))
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether every second result along the vectors belongs to another residue class."""
+        last = len(self.problem.view.n) - 1
+        if last < 0 or self.lane_axes != (last,):
+            return False
+        classes = [column.residues for column in self.columns]
+        return len({each.offsets[-1] for each in classes}) == 2 and classes[0].steps[-1] == 2
+
+    @property
+    def description(self) -> str:
+        tile = f"{self.tile.rows}x{self.tile.vectors}x{self.lanes}"
+        how = "in place" if self.packing is None else "packed"
+        return f"lanes along n{list(self.lane_axes)}, tile {tile}, broadcast operand {how}"
+
+
+def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
+    """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
+    of matrices has its operands in one role: the other is the same transposed."""
+    view = problem.view
+    rank = len(view.n)
+    if is_symbolic(view.n):
+        return
+    if view.swapped and rank == len(view.m) == 1:
+        return
+    flat = tuple(range(rank))
+    for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
+        if (axes, target) not in problem.tilings:
+            problem.tilings[axes, target] = _tiling(problem, axes, axes == flat, target)
+        tiling = problem.tilings[axes, target]
+        if tiling is not None and tiling.bound < limit:
+            yield tiling
+
+
+def _tiling(
+    problem: ContractionProblem, lane_axes: tuple[int, ...], flat: bool, target: Target
+) -> Tiling | None:
+    """None where the broadcast operand has to be copied, for its products that are skipped, and
+    the copy would grow with a size known only at run time."""
+    view = problem.view
+    classes = view.residue_classes()
+    split = len(classes) > 1 and not flat
+    if flat and len(classes) > 1:
+        classes = [ResidueClass(view.n, (1,) * len(view.n), (0,) * len(view.n))]
+    used = max(math.prod(each.extents[axis] for axis in lane_axes) for each in classes)
+    lanes = problem.lanes_for(used)
+    columns = [Columns(each, lane_axes, lanes, 0) for each in classes]
+    vectors = sum(column.vectors for column in columns)
+    tile, efficiency = choose_tile(
+        problem.typical(problem.rows), max(column.vectors for column in columns),
+        vector_registers(target),
+        lambda tile: flat or _apart(columns, tile),
+    )  # fmt: skip
+    down = 0 if flat else _down(columns, tile)
+    columns = [replace(column, down=down) for column in columns]
+    # A residue class has the kernel positions that fit.
+    share = float(math.prod(classes[0].steps)) if split else 1.0
+    results = problem.typical(problem.batch_count * problem.rows) * vectors
+    unrolled = first_unrolled(view, split)
+    packing, packing_cost = _packing(problem, tile, vectors, lanes, unrolled if split else 0)
+    if packing is not None:
+        case = _broadcast_case(problem)
+        if _copy_grows(problem, case):
+            if case is None or case.guards:
+                return None
+            packing = None
+    return Tiling(
+        problem, lanes, lane_axes, tuple(columns), tile, unrolled, packing, packing_cost,
+        products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
+        scattered=scatter_cost(problem, columns) * results,
+    )  # fmt: skip
+
+
+def first_unrolled(view: ContractionView, needed: bool) -> int:
+    """The first axis of k that is written out: kernel positions are few."""
+    axis, count = len(view.k), 1
+    while axis > 1:
+        extent = view.k[axis - 1]
+        if not isinstance(extent, int):
+            break
+        if not needed and (extent > TAP_AXIS or count * extent > TAPS):
+            break
+        axis -= 1
+        count *= extent
+    return axis
+
+
+def _packing(
+    problem: ContractionProblem, tile: Tile, vectors: int, lanes: int, taps_first: int
+) -> tuple[BroadcastPacking | None, float]:
+    """How the broadcast operand is copied, and the cost of that; None where it is read in place."""
+    view = problem.view
+    rows, depth, count = map(problem.typical, (problem.rows, problem.depth, problem.batch_count))
+    m = Variable("probe_m", at_least(problem.rows, 2))
+    variables = k_variables(view)
+    case = view.broadcast(problem.batch, problem.m(of(m)), tuple(of(v) for v in variables))
+    width = -(-tile.rows // lanes) * lanes
+    packing = BroadcastPacking(width, tile.rows, taps_first)
+    copies = count * -(-rows // tile.rows) * depth * max(width // lanes, 1)
+    linear = None if case is None or case.guards else view.linear(case)
+    if linear is None:
+        return packing, copies * GATHERED
+    if taps_first:
+        # Each class reads few kernel positions: little of a cache line, if they lie side by side.
+        return packing, copies / count * GATHERED
+    along_rows = linear.coefficient(m)
+    along_k = [linear.coefficient(v) for v in variables if not always_le(v.extent, 1)]
+    if None in along_k or vectors * lanes < PACKED_COLUMNS:
+        each = TRANSPOSED if along_k and along_k[-1] == 1 else GATHERED
+        return (packing, copies * each) if None in along_k else (None, 0.0)
+    # Transposed: each k of a tile lies on another line, each line holds several tiles. Else a
+    # tile's rows are a few runs of memory, also where these lie a power of two apart.
+    transposed = along_rows == 1 and bool(along_k)
+    transposed = (
+        transposed
+        and abs(problem.typical(0 if along_k[-1] is None else along_k[-1])) * view.dtype.itemsize
+        >= 64
+    )
+    large = depth >= 64 and max(depth, vectors * lanes) >= 256
+    each = COPIED if transposed and large and rows > tile.rows else 0.0
+    if not each and _is_widened_often(problem, tile, vectors):
+        each = COPIED if along_rows == 1 else TRANSPOSED if along_k == [1] else GATHERED
+    if len(view.k) == 1 and each:
+        batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
+        together = math.lcm(tile.rows, lanes)
+        if together <= PACKED_VECTORS * lanes:
+            packing = replace(packing, width=together)
+            copies = count * -(-rows // lanes) * depth
+        return packing, copies / (1 if batched else count) * each
+    return None, 0.0
+
+
+def _is_widened_often(problem: ContractionProblem, tile: Tile, vectors: int) -> bool:
+    """Whether elements that are no floats of the sums' dtype would become so for several tiles."""
+    return problem.rows != 1 and vectors > tile.vectors and problem.view.widens(broadcast=True)
+
+
+def _broadcast_case(problem: ContractionProblem) -> Case | None:
+    """The broadcast operand's element at any row and k."""
+    m = Variable("probe_m", at_least(problem.rows, 2))
+    k = tuple(of(variable) for variable in k_variables(problem.view))
+    return problem.view.broadcast(problem.batch, problem.m(of(m)), k)
+
+
+def _copy_grows(problem: ContractionProblem, case: Case | None) -> bool:
+    """Whether a copy of the broadcast operand grows with sizes known only at run time: then it is
+    read in place, at the cost of a copy."""
+    view = problem.view
+    used = {v for item in case.index for v in item.variables()} if case is not None else set()
+    batch = [v.extent for v in batch_variables(view) if case is None or v in used]
+    return is_symbolic((problem.rows, *view.k, *batch))
+
+
+def _apart(columns: Sequence[Columns], tile: Tile) -> bool:
+    """Whether the windows of a tile's vectors share no loads. LLVM would hold what is shared in
+    registers, of which a tile of several rows has none to spare."""
+    if tile.rows == 1 or tile.vectors == 1:
+        return True
+    if any(column.row_count > 1 and 1 < column.blocks < tile.vectors for column in columns):
+        return False
+    single = any(column.row_count > 1 and column.blocks == 1 for column in columns)
+    return not single or (len(columns) == 1 and columns[0].row_count % tile.vectors == 0)
+
+
+def _down(columns: Sequence[Columns], tile: Tile) -> int:
+    """How far apart the rows of a tile's vectors are: neighbours in a tile of one row, whose
+    windows share loads; else as far as can be."""
+    if len(columns) != 1 or columns[0].row_count % tile.vectors or tile.vectors == 1:
+        return 0
+    if tile.rows == 1:
+        return 1
+    return columns[0].row_count // tile.vectors if columns[0].blocks == 1 else 0

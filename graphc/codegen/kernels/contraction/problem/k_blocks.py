@@ -1,0 +1,247 @@
+"""The order of a contraction's sums: the K blocks, and the loops that add them.
+
+A result is summed over k in blocks of at most `K_BLOCK` products, each one chain of FMAs from zero,
+and the blocks are added in order. Where blocks end follows from the extents of k alone, so the bits
+of a result are those of any other strategy.
+
+In: the extents of the reduced coordinates, and what adds the products at one of them. Out: loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.loop_ir.numbers import Number
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dims import Extent, always_le, fixed, is_symbolic
+from graphc.ir.types import DType, Shape
+from graphc.ops.kinds.index_expr import Variable, of
+from graphc.schedule.access import Index
+
+K_BLOCK = 256
+"""Products of one K block at most; longer sums add blocks in order (level exact's arithmetic)."""
+
+
+def cut(k: Shape, each: int = 1) -> tuple[int, int]:
+    """Where K blocks end: after each `step` indices of `axis` of the reduced coordinates, with all
+    indices of the axes behind it: as many as make at most `K_BLOCK` products, of which an index
+    stands for `each`. Of sizes known only at run time the first axis may be one; others raise
+    UndecidedSizeError."""
+    inner = each
+    for axis in reversed(range(len(k))):
+        extent: Extent = k[axis]
+        if not always_le(inner * extent, K_BLOCK):
+            if axis > 0 and not isinstance(extent, int):
+                raise UndecidedSizeError(f"where sums over {extent} are cut depends on it")
+            return axis, max(K_BLOCK // inner, 1)
+        if axis == 0 and not isinstance(extent, int):
+            return 0, max(K_BLOCK // inner, 1)
+        inner *= fixed(extent)
+    return 0, k[0] if k else 1
+
+
+def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -> LoopValue:
+    """What the first K block is added to: zero; but -0, which changes no bit, where it is the only
+    one, whose sum is the result as it is. Of extents that are numbers it is one of several."""
+    products: Extent = math.prod(k)
+    if isinstance(products, int) or not zero.type.dtype.is_float:
+        return zero
+    b, count = builder, builder.size(products)
+    none = b.const(DType.i64, 0)
+    only = b.op("and", b.compare("le", count, b.size(K_BLOCK)), b.compare("ne", count, none))
+    minus = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
+    return b.select(only, minus, zero)
+
+
+def _cuts(builder: LoopBuilder, k: tuple[Extent, ...]) -> list[tuple[LoopValue, LoopValue]]:
+    """By axis whether it is the one at which `cut` cuts, and the step that it has then: a K block
+    starts at each multiple of it, also at 0."""
+    b, one, most = builder, builder.const(DType.i64, 1), builder.size(K_BLOCK)
+    cuts, behind = [], b.const(DType.bool, False)
+    inner: Extent = 1
+    for axis in reversed(range(len(k))):
+        step = b.maximum(b.div(most, b.maximum(b.size(inner), one)), one)
+        inner = inner * k[axis]
+        # All that is not cut behind the first axis is cut there, if at all.
+        beyond = b.compare("gt", b.size(inner), most) if axis else b.const(DType.bool, True)
+        cuts.append((b.op("and", beyond, b.op("not", behind)), step))
+        behind = b.op("or", behind, beyond)
+    return cuts[::-1]
+
+
+def pair_order(count: int, pairs: bool) -> list[int | None]:
+    """The order in which so many products are added, the first of an even number; None: +0."""
+    if not pairs:
+        return list(range(count))
+    order: list[int | None] = [i ^ 1 for i in range(count - count % 2)]
+    return order + [None, count - 1] if count % 2 else order
+
+
+def nothing_added(builder: LoopBuilder, sums: list[LoopValue]) -> list[LoopValue]:
+    """The sums with a product of zeros added, which makes +0 of -0."""
+    return [builder.add(each, builder.const(each.type.dtype, 0)) for each in sums]
+
+
+Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
+"""Adds the products at an index of k to all sums."""
+
+
+class KLoops:
+    """Writes the loops of a sum over k; axes from `unrolled` on are written out, the others are
+    loops. `zeros`: what each K block starts from, one for each sum. `pairs`: see Contract; k is one
+    coordinate then. `each`: products that an index of k stands for, of extents that are numbers."""
+
+    def __init__(
+        self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
+        body: Accumulate, zeros: list[LoopValue], pairs: bool = False, each: int = 1,
+    ) -> None:  # fmt: skip
+        self.builder = builder
+        self.pairs = pairs
+        self.each = each
+        self.numbers = builder.numbers
+        self.addresses = evaluator.addresses
+        self.k = k
+        self.unrolled = unrolled
+        self.body = body
+        self.zeros = zeros
+        self.axis, self.step = (0, 0) if self._is_cut_at_run_time() else cut(k, each)
+
+    def total(self) -> list[LoopValue]:
+        """The sums over all of k."""
+        if 0 in self.k:
+            return self.zeros
+        if self._is_cut_at_run_time():
+            return self._cut_at_run_time()
+        products: Extent = math.prod(self.k)
+        if always_le(products * self.each, K_BLOCK):
+            return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
+        start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
+        return self._blocks(0, (), start, (0, self._end(0)))
+
+    # -- where the extents decide where sums are cut ---------------------------------------------
+
+    def _is_cut_at_run_time(self) -> bool:
+        return is_symbolic(self.k[1:])
+
+    def _cut_at_run_time(self) -> list[LoopValue]:
+        """One nest of loops: where a K block starts, the one before is added to the totals. The
+        first is added as -0, which changes nothing."""
+        b, zero = self.builder, self.zeros[0]
+        totals = [first_addend(b, self.k, zero)] * len(self.zeros)
+        none = zero
+        if zero.type.dtype.is_float:
+            none = b.splat(b.const(zero.type.dtype, -0.0), zero.type.lanes)
+        cuts = _cuts(b, self.k)
+        count = len(totals)
+
+        def level(at: int, prefix: Index, carried: list[LoopValue]) -> list[LoopValue]:
+            if at == len(self.k):
+                return [*carried[:count], *self.body(prefix, carried[count:])]
+            with b.loop(0, self._end(at), carried=carried, hint=f"k{at}") as loop:
+                variable = Variable(f"k{at}", self.k[at])
+                self.addresses.bind(variable, loop.variable, b.block)
+                is_cut, step = cuts[at]
+                left = b.op("rem", loop.variable, step)
+                starts = b.op("and", is_cut, b.compare("eq", left, b.const(DType.i64, 0)))
+                before, block = loop.carried[:count], loop.carried[count:]
+                inside = [
+                    *(b.select(starts, b.add(t, s), t) for t, s in zip(before, block, strict=True)),
+                    *(b.select(starts, zero, s) for s in block),
+                ]
+                loop.yield_(*level(at + 1, (*prefix, of(variable)), inside))
+            return list(loop.results)
+
+        ended = level(0, (), [*totals, *[none] * count])
+        return self._added(ended[:count], ended[count:])
+
+    def _end(self, level: int) -> Number:
+        return self.numbers.bound(self.k[level])
+
+    def added_to(self, start: list[LoopValue], first: Number, last: Number) -> list[LoopValue]:
+        """The sums of indices first…last of the first axis, on top of those in `start`."""
+        return start if 0 in self.k else self._blocks(0, (), start, (first, last))
+
+    def _blocks(
+        self, level: int, prefix: Index, totals: list[LoopValue],
+        bounds: tuple[Number, Number],
+    ) -> list[LoopValue]:  # fmt: skip
+        extent, step = self.k[level], self.step if level == self.axis else 1
+        if level == self.axis and bounds == (0, extent) and always_le(extent, step):
+            return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
+        begin, end = bounds
+        with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
+            variable = Variable(f"k_block{level}", extent)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
+            carried = list(loop.carried)
+            if level == self.axis:
+                limit = self._limit(loop.variable, end, step)
+                block = self._nest(level, prefix, self.zeros, loop.variable, limit)
+                loop.yield_(*self._added(carried, block))
+            else:
+                inner = (0, self._end(level + 1))
+                loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
+        return list(loop.results)
+
+    def _limit(self, begin: LoopValue, end: Number, step: int) -> Number:
+        """Where the K block that starts at `begin` ends."""
+        behind = self.numbers.add(begin, step)
+        if isinstance(end, int) and end % step == 0:
+            return self.numbers.bound(behind)
+        return self.numbers.bound(self.numbers.minimum(behind, end))
+
+    def _added(self, totals: list[LoopValue], block: list[LoopValue]) -> list[LoopValue]:
+        return [self.builder.add(a, b) for a, b in zip(totals, block, strict=True)]
+
+    def _nest(
+        self,
+        level: int,
+        prefix: Index,
+        sums: list[LoopValue],
+        begin: Number,
+        end: Number,
+    ) -> list[LoopValue]:
+        """One K block: indices begin…end of axis `level`, and all of the axes behind it."""
+        if level >= len(self.k):
+            return self.body(prefix, sums)
+        if self.pairs:
+            return self._in_pairs(sums, begin, end)
+        static = isinstance(begin, int) and isinstance(end, int)
+        if static and (level >= self.unrolled or end - begin == 1):  # type: ignore[operator]
+            for position in range(begin, end):  # type: ignore[arg-type]
+                sums = self._inner(level, (*prefix, of(position)), sums)
+            return sums
+        with self.builder.loop(begin, end, carried=sums, hint=f"k{level}") as loop:
+            variable = Variable(f"k{level}", self.k[level])
+            self.addresses.bind(variable, loop.variable, self.builder.block)
+            loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
+        return list(loop.results)
+
+    def _in_pairs(self, sums: list[LoopValue], begin: Number, end: Number) -> list[LoopValue]:
+        """One K block, two indices at a time."""
+        n, (extent,) = self.numbers, self.k
+        left = n.bits(n.sub(end, begin), 1)
+        whole = n.bound(n.sub(end, left))
+
+        def over(first: Number, last: Number, step: int, sums: list[LoopValue]) -> list[LoopValue]:
+            with self.builder.loop(first, last, step, carried=sums, hint="k0") as loop:
+                variable = Variable(f"k0_by_{step}", extent)
+                self.addresses.bind(variable, loop.variable, self.builder.block)
+                at = of(variable)
+                carried = list(loop.carried)
+                carried = self.body((at + 1,), carried) if step == 2 else nothing_added(
+                    self.builder, carried
+                )  # fmt: skip
+                loop.yield_(*self.body((at,), carried))
+            return list(loop.results)
+
+        sums = sums if whole == begin else over(begin, whole, 2, sums)
+        return sums if left == 0 else over(whole, end, 1, sums)
+
+    def _inner(self, level: int, prefix: Index, sums: list[LoopValue]) -> list[LoopValue]:
+        if level + 1 == len(self.k):
+            return self.body(prefix, sums)
+        return self._nest(level + 1, prefix, sums, 0, self._end(level + 1))

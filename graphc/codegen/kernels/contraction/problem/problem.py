@@ -1,0 +1,99 @@
+"""What a strategy is asked about.
+
+In: a kernel's body around one contraction, and the lanes of a full vector. Out: `problems`, one for
+each of the two ways to give the operands their roles: which one is broadcast, and which is read by
+vectors. Nothing of them is changed later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
+from graphc.codegen.kernels.typical import IMAGES, ROWS, typical
+from graphc.ir.dims import Extent, is_symbolic
+from graphc.ir.nodes import Graph
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.schedule.access import Index, unflatten
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContractionProblem:
+    """out[b, m, n] = Σ_k broadcast operand[b, m, k] · vector operand[b, n, k]."""
+
+    view: ContractionView
+    lanes: int
+    """Those of a full vector of what the body computes with; a strategy may take fewer."""
+    tilings: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What `tilings.py` was asked before."""
+
+    @property
+    def name(self) -> str:
+        return self.view.op.name + (" swapped" if self.view.swapped else "")
+
+    @property
+    def dtype(self) -> DType:
+        return self.view.dtype
+
+    @property
+    def pairs(self) -> bool:
+        """Whether products are added two at a time, that of the odd index first."""
+        return self.view.pairs
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.view.m)
+
+    @property
+    def depth(self) -> int:
+        return math.prod(self.view.k)
+
+    @property
+    def batch_count(self) -> int:
+        return math.prod(self.view.batch)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether rows, columns, or reduced coordinates are known only at run time."""
+        return is_symbolic((*self.view.m, *self.view.n, *self.view.k))
+
+    def typical(self, extent: Extent) -> int:
+        """A number for an extent, to compare costs for."""
+        return typical(extent, IMAGES if len(self.view.k) > 1 else ROWS)
+
+    @property
+    def batch(self) -> Index:
+        """The index of the batch element at hand, in the variables that loops bind."""
+        return tuple(of(variable) for variable in batch_variables(self.view))
+
+    @property
+    def has_results(self) -> bool:
+        return 0 not in (*self.view.batch, *self.view.m, *self.view.n)
+
+    def lanes_for(self, extent: int) -> int:
+        """Lanes of the narrowest vector that holds so many results, at most a full one."""
+        lanes = self.lanes
+        while lanes > 1 and lanes // 2 >= extent:
+            lanes //= 2
+        return lanes
+
+    def m(self, flat: Expr) -> Index:
+        return unflatten(flat, self.view.m)
+
+    def k(self, flat: Expr) -> Index:
+        return unflatten(flat, self.view.k)
+
+
+def problems(body: Graph, lanes: int) -> Iterator[ContractionProblem]:
+    """The contraction of `body` in both roles, as the op has its operands first."""
+    for swapped in (False, True):
+        yield ContractionProblem(ContractionView(body, swapped), lanes)
+
+
+def k_variables(view: ContractionView) -> tuple[Variable, ...]:
+    """Variables for the reduced coordinates, for asking where elements lie."""
+    return tuple(Variable(f"probe_k{axis}", dim) for axis, dim in enumerate(view.k))

@@ -1,0 +1,104 @@
+"""What every strategy for nests writes loops with: loops over a domain, vectors, stores.
+
+In: a builder, the evaluator of the body, a problem. Out: a `NestEmitter`, which holds no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphc.codegen.elements.addresses import Addresses, Guard
+from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.loop_cut import Part
+from graphc.codegen.kernels.elementwise.destinations import StoreDestination
+from graphc.codegen.kernels.elementwise.problem import AxisLoop, LoopNest
+from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.ir.dims import Extent
+from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.schedule.access import Index
+
+Inside = Callable[[Index, Part | None], Extent]
+"""Writes the innermost loops at an index of the outer ones, or where there are none a part of them;
+gives into how many parts they can be cut."""
+AtPosition = Callable[[Expr, tuple[Guard, ...]], None]
+"""Writes what is done at the elements of a vector of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestEmitter:
+    """Writes one kernel for a nest."""
+
+    builder: LoopBuilder
+    evaluator: Evaluator
+    outputs: Sequence[StoreDestination]
+
+    @property
+    def addresses(self) -> Addresses:
+        return self.evaluator.addresses
+
+    # -- loops -------------------------------------------------------------------------------
+
+    def over_loops(self, nest: LoopNest, depth: int, inside: Inside) -> Kernel:
+        """The kernel: loops over all but the last `depth` loops, outputs of their levels stored on
+        the way but for those of the last; `inside` does these and all else."""
+        outer, part = nest.loops[:-depth], (self.builder.begin, self.builder.end)
+        if not outer:
+            return self.builder.finish(extent=inside((), part))
+        with self.builder.loop(*part, hint="i0") as loop:
+            self._enter(nest, outer, 0, loop.variable, (), inside)
+        return self.builder.finish(extent=outer[0].variable.extent)
+
+    def _enter(
+        self, nest: LoopNest, outer: tuple[AxisLoop, ...], level: int, variable: LoopValue,
+        index: Index, inside: Inside,
+    ) -> None:  # fmt: skip
+        loop = outer[level]
+        self.evaluator.addresses.bind(loop.variable, variable, self.builder.block)
+        index += nest.domain.at(loop, of(loop.variable))
+        if level + 1 == len(outer):
+            inside(index, None)
+            return
+        self.store(nest, level + 1, index)
+        extent = outer[level + 1].variable.extent
+        with self.builder.loop(0, extent, hint=f"i{level + 1}") as nested:
+            self._enter(nest, outer, level + 1, nested.variable, index, inside)
+
+    def vector(
+        self, nest: LoopNest, lanes: int, number: Expr, rest: Extent | None, body: AtPosition
+    ) -> None:
+        """One vector of the innermost loop, or what is left of the last one. Index maps are told
+        that there are no more elements, so that rows of an image stay rows also where a vector is
+        longer."""
+        addresses, first = self.evaluator.addresses, number * lanes
+        if isinstance(rest, int):
+            while lanes // 2 >= max(rest, self.evaluator.lanes):
+                lanes //= 2
+        lane = every = Variable(f"lane_{nest.inner.first}", lanes)
+        addresses.bind_lane(every, self.builder.block)
+        guards: tuple[Guard, ...] = ()
+        if rest is not None:
+            lane = Variable(f"rest_{nest.inner.first}", rest)
+            addresses.bind_lane(lane, self.builder.block, every)
+            if rest not in (1, lanes):
+                guards = ((of(every), 0, rest),)
+        body(first + of(lane), guards)
+
+    # -- stores ------------------------------------------------------------------------------
+
+    def store(
+        self, nest: LoopNest, level: int, index: Index, guards: tuple[Guard, ...] = (),
+        outputs: Sequence[StoreDestination] = (),
+    ) -> None:  # fmt: skip
+        """Stores the outputs whose last axis is covered by the first `level` loops; `outputs`:
+        where, if not where the problem says."""
+        ready = []
+        for output, destination in zip(nest.body.outputs, outputs or self.outputs, strict=True):
+            rank = len(nest.body.type_of(output).shape)
+            if nest.level_of(rank) == level:
+                value = self.evaluator.value(output, index[:rank], guards)
+                ready.append((destination, index[:rank], value))
+        # All values first: an output may take the place of something another still reads.
+        for destination, at, value in ready:
+            self.evaluator.store(destination.buffer, destination.linear(at), value, guards)

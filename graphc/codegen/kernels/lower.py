@@ -1,0 +1,84 @@
+"""Plan kernels → loop kernels: picks the recipe.
+
+in : a KernelSpec of the plan, and a target
+out: a verified loop kernel whose buffers are the body's inputs, then its outputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphc.codegen.kernels.attention.backward import lower_attention_grad
+from graphc.codegen.kernels.attention.forward import lower_attention
+from graphc.codegen.kernels.contraction.recipe import (
+    contract_nest,
+    lower_contract,
+)
+from graphc.codegen.kernels.elementwise.recipe import NestPlan, lower_nest, plan_elements
+from graphc.codegen.kernels.elementwise.update import lower_update, plan_update
+from graphc.codegen.kernels.scan import lower_scan
+from graphc.codegen.kernels.scatter import lower_scatter
+from graphc.codegen.kernels.serial import lower_serial
+from graphc.codegen.kernels.sort import lower_sort
+from graphc.codegen.kernels.winograd import lower_winograd
+from graphc.codegen.loop_ir.nodes import Kernel
+from graphc.codegen.nests.nest import Nest
+from graphc.codegen.target import Target
+from graphc.errors import LoweringError
+from graphc.ir.nodes import Graph, Value
+from graphc.schedule.plan import KernelSpec
+
+Array = np.ndarray[Any, Any]
+
+RECIPES = {
+    "nest": lower_nest, "contract": lower_contract, "scatter": lower_scatter, "scan": lower_scan,
+    "sort": lower_sort, "serial": lower_serial, "attention": lower_attention,
+    "attention_grad": lower_attention_grad, "winograd": lower_winograd, "update": lower_update,
+}  # fmt: skip
+
+
+PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
+    "nest": plan_elements, "update": plan_update,
+}  # fmt: skip
+"""Of kernels without anchor."""
+
+
+def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
+    """The nest that the loops of a kernel are written from; None where there is none."""
+    if kernel.recipe == "contract":
+        return contract_nest(kernel.body, target)
+    plan = PLANS[kernel.recipe](kernel.body, target) if kernel.recipe in PLANS else None
+    return None if plan is None else plan.nest()
+
+
+def by_nest(
+    kernel: KernelSpec, target: Target, sizes: Mapping[str, int], body: Graph,
+    values: Mapping[Value, Array],
+) -> list[tuple[Array, Array]]:  # fmt: skip
+    """What the nest of a kernel computes, by its runner, and what `body` has there, which is the
+    kernel's at `sizes`, with these values: of a contraction its sums, else of each output. Raises
+    LoweringError for a kernel without a nest."""
+    # Compiling needs them not.
+    from graphc.codegen.kernels.contraction.arrays import contract_by_nest
+    from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
+
+    if kernel.recipe == "contract":
+        both = contract_by_nest(kernel.body, target, sizes, body, values)
+        if both is not None:
+            return [both]
+    elif kernel.recipe in PLANS:
+        plan = PLANS[kernel.recipe](kernel.body, target)
+        if plan is not None:
+            return elements_by_nest(plan, sizes, values)
+    raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
+
+
+def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:
+    """The loops of a kernel. Raises LoweringError for a recipe that does not exist."""
+    recipe = RECIPES.get(kernel.recipe)
+    if recipe is None:
+        raise LoweringError(f"no recipe {kernel.recipe!r}", hint=f"one of {', '.join(RECIPES)}")
+    return recipe(name, kernel.body, target)

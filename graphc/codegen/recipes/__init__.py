@@ -1,8 +1,0 @@
-"""Kernel bodies → loops: lowering strategies, one recipe for each kind of anchor.
-
-lower picks the recipe: nest (elementwise, index maps, reductions), contraction (products,
-convolutions), attention, scan, scatter, sort, serial. preferred_layouts tells passes how
-contractions would like their operands to lie. common is what several begin with; typical and
-size_class are for sizes known only at run time: which numbers costs are compared for, and which
-kernels get a variant.
-"""
