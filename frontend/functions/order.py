@@ -13,6 +13,7 @@ from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
     fail,
+    index_of,
     need_tensors,
     not_implemented,
     refuse_overlap,
@@ -91,7 +92,7 @@ def topk(
     need_tensors("topk", input=input)
     if input.dtype is DType.bool:
         raise fail(DTypeError, "topk does not support bool dtypes on CPU")
-    axis = dimension(dim, input.dim())
+    axis, k = dimension(dim, input.dim()), index_of(k)
     x = s.as_line(input)
     if not 0 <= k <= x._sizes[axis]:
         raise fail(AttributeValueError, "selected index k out of range")

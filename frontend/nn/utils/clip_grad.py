@@ -55,7 +55,11 @@ def get_total_norm(
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                 f"{scalar_name(item)}",
             )
-    total = norm(stack([vector_norm("norm", item, p, None, False) for item in items]), p)
+    norms = [
+        norm(item, p) if item.is_sparse else vector_norm("norm", item, p, None, False)
+        for item in items
+    ]
+    total = norm(stack(norms), p)
     if error_if_nonfinite:
         total._array("a norm with error_if_nonfinite=True")
         _check_finite(total, p)
