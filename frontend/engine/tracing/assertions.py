@@ -21,6 +21,8 @@ from graphc.ir.types import DType
 from graphc.ops import elementwise, indexing, movement
 
 _BEFORE_JUMPS = ("TO_BOOL", "CACHE", "NOT_TAKEN", "NOP")
+_COMPARED_TO_BOOL = "bool("
+"""How a comparison is shown that asks its result for a bool itself: Python 3.13's."""
 _OF_MESSAGES = ("PRECALL", "CALL", "CACHE", "PUSH_NULL", "NOP")
 
 
@@ -69,6 +71,8 @@ def _asserted(code: CodeType, offset: int) -> Asserted | None:
     places = {step.offset: i for i, step in enumerate(steps)}
     if (at := places.get(offset)) is None:  # within a call, whose offset is that of its cache
         return None
+    if steps[at].argrepr.startswith(_COMPARED_TO_BOOL):
+        at += 1
     while steps[at].opname in _BEFORE_JUMPS:
         at += 1
     name = steps[at].opname
