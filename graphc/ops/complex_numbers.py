@@ -16,7 +16,7 @@ from graphc.errors import ShapeError
 from graphc.ir.dims import fixed
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import Shape
-from graphc.ops import contract, movement
+from graphc.ops import contract, movement, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.composite import check_float, stack
 from graphc.ops.kinds.composite import Composite
@@ -358,7 +358,8 @@ def _prod(x: Any, *, axes: tuple[int, ...]) -> Any:
     z = movement.reshape(lines, shape=(count, *shape, 2))
     if not count:
         ones = broadcast_to(lift(1, z), shape)
-        return paired(ones, broadcast_to(lift(0, z), shape))
+        # Of the sum, which is 0, it has that it depends on x.
+        return paired(ones, broadcast_to(lift(0, z), shape)) + reduce.sum(z, axes=(0,))
     while count > 1:
         half = count // 2
         halves = mul(_steps(z, 0, 0, half), _steps(z, 0, half, half))
