@@ -5,8 +5,8 @@ out: whether an object is one that the function made of what it computes (a data
      of logits, say): each call makes another one, with its own attributes. All others are one and
      the same object at each call.
 
-A function that changes an object from outside is refused (`watched_hooks`, `guards`), so what holds
-a tensor of the trace is new.
+A trace that changes an object from outside is refused, since what it relies on no longer holds
+behind it (compiled.compiler); so what holds a tensor of the trace is new.
 """
 
 from __future__ import annotations

@@ -99,6 +99,14 @@ def test_each_call_makes_its_own() -> None:
     assert one is not two and one.loss.tolist() == [1, 2, 3] and two.loss.tolist() == [2, 3, 4]
 
 
+def test_a_container_that_is_handed_back_has_the_same_tensors() -> None:
+    """But is another one, be it a dict, a list or a dataclass: frozen.md tells."""
+    same, as_dict, as_list = Out(X), {"x": X}, [X]
+    assert torch.compile(lambda out: out, fullgraph=True)(same).loss is X
+    assert torch.compile(lambda out: out, fullgraph=True)(as_dict)["x"] is X
+    assert torch.compile(lambda out: out, fullgraph=True)(as_list)[0] is X
+
+
 def test_an_object_from_outside_is_itself() -> None:
     kept = Out(torch.ones(3))
     compiled = torch.compile(lambda x: (x + kept.loss, kept), fullgraph=True)

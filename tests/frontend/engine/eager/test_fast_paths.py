@@ -171,4 +171,6 @@ def test_the_unrolled_forms_do_what_the_general_one_does(kind: str, backend: str
     recording = kind in ("gradient", "view")
     assert seen > 20 and (records > 5) == recording
     # What has no rule of its own is recorded as what it is made of. Few of the native samples are.
-    assert composed > 0 if recording and backend == "numpy" else recording or not composed
+    assert recording or not composed
+    if recording and backend == "numpy":
+        assert composed
