@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 TWICE = {
     "CheckpointError": "of frontend.load, and PyTorch's torch.utils.checkpoint.CheckpointError",
     "GradScaler": "PyTorch's torch.amp.GradScaler, and its former names by device",
@@ -78,7 +76,6 @@ VAGUE = {"found", "made", "given"}
 """What a value is, and not how it came about: these names say nothing of it."""
 
 
-@pytest.mark.slow
 def test_values_are_named_for_what_they_are() -> None:
     vague, names = [], 0
     for package in ("graphc", "frontend"):

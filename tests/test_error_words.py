@@ -7,8 +7,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 TESTS = Path(__file__).parent
 PEERS = "frontend/peers/"
 WORDLESS = ("KeyboardInterrupt",)
@@ -35,7 +33,6 @@ def bare(source: str, is_peer: bool = False) -> Iterator[int]:
             yield node.lineno
 
 
-@pytest.mark.slow
 def test_errors_are_told_by_their_words() -> None:
     lines, raising = [], 0
     for path in sorted(TESTS.rglob("*.py")):

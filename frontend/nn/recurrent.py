@@ -162,9 +162,9 @@ def is_one_op(mode: str, weights: Weights, states: Carry, x: Tensor) -> bool:
 
 
 def _operands(weights: Weights, states: Carry, x: Tensor) -> tuple[Tensor, ...]:
-    biases = (weights.input_bias, weights.hidden_bias)
-    given = [bias for bias in biases if bias is not None]
-    return (x, *states, weights.input, weights.hidden, *given)
+    both = (weights.input_bias, weights.hidden_bias)
+    biases = [bias for bias in both if bias is not None]
+    return (x, *states, weights.input, weights.hidden, *biases)
 
 
 def _fits(mode: str, weights: Weights, types: tuple[TensorType, ...]) -> bool:

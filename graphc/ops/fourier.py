@@ -157,10 +157,12 @@ def _by_products(
     re, im = _turned(_part(planes, 0, 2), _part(planes, 1, 2), (cos, sign * sin))
     inner = transpose(_paired(re, im, 1), permutation=(0, 3, 1, 2))
     needed = -(-outputs // first)
-    found = _by_products(
+    transformed = _by_products(
         reshape(inner, shape=(batch * first, 2, second)), others, sign, into, needed, scale
     )
-    placed = transpose(reshape(found, shape=(batch, first, needed, into)), permutation=(0, 2, 1, 3))
+    placed = transpose(
+        reshape(transformed, shape=(batch, first, needed, into)), permutation=(0, 2, 1, 3)
+    )
     return _places(reshape(placed, shape=(batch, needed * first, into)), 1, 0, outputs)
 
 
@@ -206,13 +208,13 @@ def _transformed(
     z = reshape(transpose(x, permutation=order), shape=(batch, 1 + is_complex, size))
     stages = factors(size)
     if stages is None:
-        found = _by_chirp(z, sign, into, outputs, scale)
+        transformed = _by_chirp(z, sign, into, outputs, scale)
     else:
-        found = _by_products(z, stages, sign, into, outputs, scale)
+        transformed = _by_products(z, stages, sign, into, outputs, scale)
     back = (*range(axis), rank - 1, *range(axis, rank - 1))
     if into == 1:
-        return transpose(reshape(found, shape=(*shape, outputs)), permutation=back)
-    return transpose(reshape(found, shape=(*shape, outputs, 2)), permutation=(*back, rank))
+        return transpose(reshape(transformed, shape=(*shape, outputs)), permutation=back)
+    return transpose(reshape(transformed, shape=(*shape, outputs, 2)), permutation=(*back, rank))
 
 
 # -- the three -----------------------------------------------------------------------------------

@@ -230,13 +230,13 @@ class Executable:
     def _view_pairs(self, arrays: list[Any]) -> bool:
         """Put views of their parts in place of arrays of complex numbers, for inputs of pairs.
         Whether there were such arrays."""
-        found = False
+        has_pairs = False
         for slot, ((dtype, shape), array) in enumerate(zip(self._types, arrays)):
             if isinstance(array, np.ndarray) and array.dtype.kind == "c":
                 if array.real.dtype == dtype and (*array.shape, 2) == shape:
                     arrays[slot] = array[..., None].view(dtype)
-                    found = True
-        return found
+                    has_pairs = True
+        return has_pairs
 
     def _prepared(self, slot: int, array: Any) -> Array:
         """The array itself if native code can take it as it is, else a contiguous copy."""

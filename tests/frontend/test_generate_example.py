@@ -166,8 +166,9 @@ def test_files_and_prompts_that_are_none(
     assert example.main([str(tmp_path / "none.gguf")]) == 2
     for prompt in ("96", "a text"):
         assert example.main([str(path), "--prompt", prompt]) == 2
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit, match="2"):
         example.main(["--count", "0"])
+    assert "--count" in capsys.readouterr().err
     for key, value in (("rope.scaling.type", "yarn"), ("expert_count", 8)):
         state, metadata = gguf.load(path)
         with pytest.raises(ValueError, match=rf"llama\.{key} is {value}: this model has"):

@@ -58,18 +58,18 @@ def passed_on(node: TapeNode, needed: Flags | None, gradients: Gradients) -> boo
     if rules is None:
         return _moved_back(node, gradients)
     present: Flags = ()
-    of_results, given, fit = [], [], True
+    of_results, arrays, fit = [], [], True
     for index, type in enumerate(node.saves.result_types):
         gradient = gradients.pop((node, index), None)
         of_results.append(gradient)
         present += (gradient is not None,)
         if gradient is not None:
-            given.append(gradient._value)
+            arrays.append(gradient._value)
             fit &= gradient.tensor_type is type  # a hook may have put another one in its place
     rule = rules.get((needed, present), _UNKNOWN)
     if rule is _UNKNOWN:
-        rule = rules[needed, present] = ArrayRule.of(node, needed, present) if given else None
-    values = None if rule is None or not fit else rule.run(node, given)
+        rule = rules[needed, present] = ArrayRule.of(node, needed, present) if arrays else None
+    values = None if rule is None or not fit else rule.run(node, arrays)
     if rule is None or values is None:
         for index, gradient in enumerate(of_results):
             if gradient is not None:
@@ -131,8 +131,8 @@ class ArrayRule:
         settle(op, attributes, types, wanted)
         of: Any = LINEAR if op is addmm else op
         rule = GradientRule(of, wanted, present)
-        given = tuple([type for type, there in zip(results, present) if there])
-        operands = (*given, *results, *types)
+        present_types = tuple([type for type, there in zip(results, present) if there])
+        operands = (*present_types, *results, *types)
         graph = rule.definition(operands, attributes)
         if any([not _has_kernels(type) for each in graph.nodes for type in each.types]):
             return None
@@ -141,16 +141,16 @@ class ArrayRule:
         else:
             blank, steps, places = _as_steps(graph)
         gradients = [(i, at, types[i]) for i, at in zip(rule.positions, places, strict=True)]
-        return ArrayRule(saves, blank, len(given), steps, gradients)
+        return ArrayRule(saves, blank, len(present_types), steps, gradients)
 
-    def run(self, node: TapeNode, given: list[Any]) -> list[Any] | None:
+    def run(self, node: TapeNode, arrays: list[Any]) -> list[Any] | None:
         """All values, of the gradients and of what the node saved. None where one of these is no
         array, or was changed since."""
         values = self._blank[:]
-        values[: len(given)] = given
+        values[: len(arrays)] = arrays
         if node.freed or not self._fill(node, values):
             return None
-        for gradient in given:
+        for gradient in arrays:
             if gradient.__class__ is not _Array:
                 return None
         for native, view, fetch, results in self._steps:
