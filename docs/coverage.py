@@ -250,8 +250,8 @@ in both. Of the samples in scope agree
 | eager | 99.97 % | 99.94 % | 99.95 % | 99.87 % | 99.93 % |
 | compiled | 100 % | 99.96 % | 100 % | 100 % | 93.8 %, see below |
 
-Compiled, complex64 was run as far as the operator `logspace`, 1,230 samples; what fails there is
-LAPACK's, which has no compiled form of complex numbers, and one sample of `atanh` (mended).
+Compiled, complex64 was run as far as the operator `logspace`, 1,230 samples; what failed there was
+LAPACK's, which had no compiled form of complex numbers then, and one sample of `atanh` (mended).
 `chalf` is missing (eagerly), and of float64 six samples of Bessel functions differ, where
 PyTorch's are coarser. Not counted is what PyTorch's tensors without data refuse too, because it
 depends on values: `unique`, `unique_consecutive`, `nonzero`, `argwhere`, `masked_select`, `item`,
@@ -270,8 +270,8 @@ def table() -> str:
         "tested). *Planned*: not yet, or the name raises NotImplementedError. The",
         "rest is left out, with the reason. Names are those of PyTorch 2.13.", "",
         "What changes the memory that a tensor has (`set_`, `view(dtype)`, `resize_` of an",
-        "argument) runs eagerly only: in a trace it raises TraceError. So do `logcumsumexp` and",
-        "`linalg`'s factors of complex numbers, loops and branches that carry such,",
+        "argument) runs eagerly only: in a trace it raises TraceError. So do loops and branches",
+        "that carry complex numbers,",
         "and what has a result whose shape depends on the values of tensors. NumPy's LAPACK",
         "computes what `linalg` factors, in compiled code too.", "",
         *SAMPLES, "",

@@ -12,15 +12,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from graphc.errors import ShapeError
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import fixed
 from graphc.ir.handle import broadcast_to, lift
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops import contract, movement, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.composite import check_float, stack
 from graphc.ops.kinds.composite import Composite
-from graphc.ops.kinds.op import Sample, SampleDrawer
+from graphc.ops.kinds.host import Host
+from graphc.ops.kinds.op import Array, Sample, SampleDrawer
 from graphc.ops.scalar_functions import special
 from graphc.ops.scalar_functions import trigonometric as t
 
@@ -385,3 +388,56 @@ prod = Composite("complex_prod", _prod, samples=lambda m: [
 cumprod = Composite("complex_cumprod", _cumprod, samples=lambda m: [
     m(m.normal(3, 5, 2), axis=1), m(m.normal(4, 3, 2), axis=0), m(m.normal(0, 2), axis=0),
 ])  # fmt: skip
+
+
+# -- what NumPy computes, in memory that holds the pairs ------------------------------------------
+
+
+def as_complex(array: Array) -> Array:
+    """Pairs as complex numbers, in the same memory where they lie side by side."""
+    kind = DType.c128 if array.dtype == np.float64 else DType.c64
+    return np.ascontiguousarray(array).view(kind.numpy)[..., 0]
+
+
+def as_pairs(array: Array) -> Array:
+    """Complex numbers as pairs; other arrays as they are."""
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+
+
+def _log_of_sum(x: Array, y: Array) -> Array:
+    """log(exp(x) + exp(y)), with the angle of the greater as it is: not brought into one turn."""
+    swap = (x.real < y.real) | (np.isnan(y.real) | np.isnan(y.imag))
+    greater, less = np.where(swap, y, x), np.where(swap, x, y)
+    both_infinite = np.isinf(greater.real) & (greater.real == less.real)
+    apart = np.where(both_infinite, x.dtype.type(0), less - greater)
+    infinite = np.where(greater.real < 0, less, np.log(np.exp(less) + np.exp(greater)))
+    unknown = np.isnan(greater.real) | np.isnan(greater.imag)
+    finite = np.where(unknown, greater, np.log1p(np.exp(apart)) + greater)
+    return np.where(both_infinite, infinite, finite)
+
+
+def logcumsumexp_of_complex(x: Array, *, axis: int) -> Array:
+    """Of NumPy's complex numbers, one line after the other."""
+    out = x.copy()
+    lines = np.moveaxis(out, axis, 0)
+    for i in range(1, len(lines)):
+        lines[i] = _log_of_sum(lines[i - 1], lines[i])
+    return out
+
+
+def _logcumsumexp(x: Array, *, axis: int) -> Array:
+    return as_pairs(logcumsumexp_of_complex(as_complex(x), axis=axis))
+
+
+def _logcumsumexp_type(x: TensorType, *, axis: int) -> TensorType:
+    if x.dtype not in (DType.f32, DType.f64):
+        raise DTypeError(f"pairs are of f32 or f64, not {x.dtype}")
+    if not 0 <= axis < x.rank - 1 or x.shape[-1] != 2:
+        raise ShapeError(f"{x} holds no pairs along an axis {axis}")
+    return x
+
+
+logcumsumexp = Host(
+    "complex_logcumsumexp", _logcumsumexp, _logcumsumexp_type,
+    samples=lambda m: [m(m.normal(4, 2), axis=0), m(m.normal(2, 3, 2), axis=1)],
+)  # fmt: skip

@@ -24,9 +24,11 @@ from graphc.ops import contract, indexing, order, reduce
 from graphc.ops import elementwise as e
 from graphc.ops import movement as m
 from graphc.ops.composite import stack
+from graphc.ops.kinds.host import HostFunction
 from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.op import Op
+from graphc.ops.linear_algebra import complex_lapack
 from graphc.ops.nn import activations
 from graphc.ops.scalar_functions import special
 from graphc.ops.scalar_functions import trigonometric as t
@@ -39,7 +41,8 @@ FORMS: dict[Any, Op] = {
     t.atan: c.atan, t.sinh: c.sinh, t.cosh: c.cosh, t.asinh: c.asinh, t.acosh: c.acosh,
     t.atanh: c.atanh, activations.silu: c.silu, contract.matmul: c.matmul, contract.conv: c.conv,
     contract.conv_input_grad: c.conv_input_grad, contract.conv_weight_grad: c.conv_weight_grad,
-    reduce.prod: c.prod, order.cumprod: c.cumprod,
+    reduce.prod: c.prod, order.cumprod: c.cumprod, order.logcumsumexp: c.logcumsumexp,
+    **complex_lapack.ON_PAIRS,
 }  # fmt: skip
 """By op of real numbers, that of pairs with the same attributes."""
 
@@ -106,9 +109,14 @@ def on_pairs(
     compiled form."""
     if op is e.cast:
         return (_cast(operands[0], types[0].dtype, attributes["dtype"]),)
-    form = op.on_pairs if isinstance(op, Uncompiled) else FORMS.get(op) or _ON_PAIRS.get(op)
+    form: Any = FORMS.get(op) or _ON_PAIRS.get(op)
+    if isinstance(op, Uncompiled):
+        form = op.on_pairs
+    elif isinstance(op, HostFunction):
+        form = op.in_graphs(*types)
     if form is not None:
-        return (form(*operands, **attributes),)
+        results = form(*operands, **attributes)
+        return results if isinstance(results, tuple) else (results,)
     if not _is_by_parts(op):
         raise without_form(op.name)
     halves = []

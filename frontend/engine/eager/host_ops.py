@@ -1,7 +1,6 @@
 """Ops that Python computes, LAPACK's among them: recorded on the tape with a gradient rule of their
 own. The rules are made of ordinary functions of tensors, so that second derivatives follow. In a
-trace they are nodes of the kind `host`, which compiled code calls back for; those that have no such
-form raise TraceError.
+trace they are nodes of the kind `host`, which compiled code calls back for.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from frontend.engine.eager.complex_forms import without_form
 from frontend.engine.eager.tape import Saves, record
 from frontend.engine.tensors.no_value import NO_DATA
 from frontend.engine.tensors.state import STATE, tracing
@@ -19,23 +17,20 @@ from frontend.engine.tensors.tensor import Tensor, make, without_data
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import TensorType
-from graphc.ops.kinds.host import Host
+from graphc.ops.kinds.host import Host, HostFunction
 
 
 class HostOp:
-    """`meaning` is an op of graphc, or, without compiled form, a function of arrays that gives an
-    array, or a tuple of arrays. `vjp(g, out, *inputs, **attributes)` gives the operands' gradients
-    as a rule of graphc.ops does; it may read the operands and results at the positions `reads` =
-    (operands, results)."""
+    """`vjp(g, out, *inputs, **attributes)` gives the operands' gradients as a rule of graphc.ops
+    does; it may read the operands and results at the positions `reads` = (operands, results)."""
 
     def __init__(
-        self, name: str, meaning: Host | Callable[..., Any], vjp: Callable[..., tuple[Any, ...]],
+        self, name: str, op: Host | HostFunction, vjp: Callable[..., tuple[Any, ...]],
         reads: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
     ):  # fmt: skip
         self.name = name
         self.node_name = "".join(map(str.capitalize, name.split("."))) + "Backward0"
-        self.op = meaning if isinstance(meaning, Host) else None
-        self.compute = meaning.function if isinstance(meaning, Host) else meaning
+        self.op = op
         self.vjp = vjp
         self.reads = reads
 
@@ -52,19 +47,16 @@ class HostOp:
         """The results, and whether it is one and no tuple."""
         has_data = all(x._value is not NO_DATA for x in operands)
         mode = STATE.mode
-        if mode is not None and mode.records and any(x.dtype.is_complex for x in operands):
-            raise without_form(self.name)
-        if self.op is not None and (mode is not None or not has_data):
+        if mode is not None or not has_data:
             types = self.op.infer(tuple(x.tensor_type for x in operands), attributes)
             if has_data and mode is not None:
                 canonical = self.op.canonical(attributes)
                 return mode.emit(self.op, operands, canonical, types), len(types) == 1
             return tuple(map(without_data, types)), len(types) == 1
-        eager_only(self.name)
         # Row-major, as in compiled code: BLAS sums in another order where they are not.
         arrays = [_row_major(x._array(self.name)) for x in operands]
         with np.errstate(all="ignore"):
-            computed = self.compute(*arrays, **attributes)
+            computed = self.op.function(*arrays, **attributes)
         single = not isinstance(computed, tuple)
         return tuple(map(from_host, (computed,) if single else computed)), single
 

@@ -324,26 +324,6 @@ def _acosh_rule(g: Any, out: Any, x: Any) -> tuple[Any]:
     return (g * conj(e.rsqrt(x - 1) * e.rsqrt(x + 1)),)
 
 
-def _log_of_sum(x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)), with the angle of the greater as it is: not brought into one turn."""
-    swap = (x.real < y.real) | (np.isnan(y.real) | np.isnan(y.imag))
-    greater, less = np.where(swap, y, x), np.where(swap, x, y)
-    both_infinite = np.isinf(greater.real) & (greater.real == less.real)
-    apart = np.where(both_infinite, x.dtype.type(0), less - greater)
-    infinite = np.where(greater.real < 0, less, np.log(np.exp(less) + np.exp(greater)))
-    unknown = np.isnan(greater.real) | np.isnan(greater.imag)
-    finite = np.where(unknown, greater, np.log1p(np.exp(apart)) + greater)
-    return np.where(both_infinite, infinite, finite)
-
-
-def _logcumsumexp(x: Any, *, axis: int) -> Any:
-    out = x.copy()
-    lines = np.moveaxis(out, axis, 0)
-    for i in range(1, len(lines)):
-        lines[i] = _log_of_sum(lines[i - 1], lines[i])
-    return out
-
-
 def _logcumsumexp_rule(g: Any, out: Any, x: Any, *, axis: int) -> tuple[Any]:
     # conj of Σ conj(gⱼ)·exp(xᵢ - outⱼ) over j from i on, as a logarithm. What has no logarithm
     # takes the least number, whose exponential is 0.
@@ -363,10 +343,11 @@ OWN: dict[Any, Uncompiled] = {
     e.pow: Uncompiled("pow", _pow, _pow_rule, ((True, True), (True,)), on_pairs=c.pow),
     order.logcumsumexp: Uncompiled(
         "logcumsumexp",
-        _logcumsumexp,
+        c.logcumsumexp_of_complex,
         _logcumsumexp_rule,
         ((True,), (True,)),
         lambda type, axis: type,
+        on_pairs=c.logcumsumexp,
     ),
 }
 _MEANINGS: dict[Any, Any] = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.eager.reinterpreting import VIEW_AS_COMPLEX, VIEW_AS_REAL
 from frontend.engine.eager.uncompiled import conj
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.state import STATE
@@ -110,6 +111,9 @@ def successful(name: str, info: Tensor, text: str, result: Tensor) -> Tensor:
         if not info.is_meta:
             raise_for_info(name, info._array(name), text)
         return result
+    if result.dtype.is_complex:
+        checked = successful(name, info, text, CONTEXT.apply(VIEW_AS_REAL, (result,), {})[0])
+        return CONTEXT.apply(VIEW_AS_COMPLEX, (checked,), {})[0]
     fine = info == 0
     while fine.dim() < result.dim():
         fine = fine.unsqueeze(-1)

@@ -5,33 +5,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from frontend.engine.eager.autocasting import full_precision
 from frontend.engine.eager.host_ops import HostOp
 from frontend.engine.eager.uncompiled import conj, real_part
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import return_types
 from frontend.functions.arguments import stored
-from frontend.functions.linear_algebra.checks import LinAlgError, mH, mm, square
+from frontend.functions.linear_algebra.checks import mH, mm, square, successful
 from frontend.functions.linear_algebra.solving import SOLVE
 from frontend.functions.pointwise import where
 from frontend.functions.ranges import eye
 from frontend.functions.select import diag_embed, diagonal
-from graphc.ir.builder import user_location
-
-
-def _eig(a: Any) -> Any:
-    kind = np.result_type(a.dtype, np.complex64)
-    return tuple(part.astype(kind) for part in np.linalg.eig(a))
+from graphc.ops.linear_algebra import complex_lapack as ops
 
 
 def _eig_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     """V⁻ᴴ·(diag(gL) + (VᴴgV - VᴴV·diag(Re VᴴgV)) / E)·Vᴴ with E the conjugates of Lⱼ - Lᵢ (C.
     Boeddeker, P. Hanebrink, L. Drude, J. Heymann, R. Haeb-Umbach, "On the Computation of
     Complex-valued Gradients with Application to Statistically Optimum Beamforming", 2017)."""
-    to_values, to_vectors = g
-    values, vectors = out
+    to_values, to_vectors, _ = g
+    values, vectors, _ = out
     inner: Any = None if to_values is None else diag_embed(to_values)
     if to_vectors is not None:
         projected = mm(mH(vectors), to_vectors)
@@ -45,7 +38,7 @@ def _eig_rule(g: Any, out: Any, a: Any) -> tuple[Any]:
     return (gradient if a.dtype.is_complex else real_part(gradient),)
 
 
-EIG = HostOp("linalg.eig", _eig, _eig_rule, ((), (0, 1)))
+EIG = HostOp("linalg.eig", ops.eig, _eig_rule, ((), (0, 1)))
 
 
 @full_precision
@@ -55,10 +48,10 @@ def eig(A: Tensor, *, out: Any = None) -> Any:
     where eigenvalues are equal and vectors have gradients. Raises LinAlgError where a matrix has
     infinite or NaN elements."""
     square("linalg.eig", A=A)
-    try:
-        return stored(return_types.linalg_eig(*EIG(A)), out)
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"linalg.eig: {error}", location=user_location()) from error
+    *parts, info = EIG(A)
+    text = "Array must not contain infs or NaNs"
+    parts = [successful("linalg.eig", info, text, part) for part in parts]
+    return stored(return_types.linalg_eig(*parts), out)
 
 
 @full_precision

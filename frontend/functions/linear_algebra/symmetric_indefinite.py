@@ -14,7 +14,7 @@ from frontend.functions.linear_algebra.checks import batches, matrices, misfit, 
 from graphc.ops.linear_algebra import lapack as ops
 
 
-def _no_rule(*arguments: Any) -> tuple[Any, ...]:
+def _no_rule(*arguments: Any, **attributes: Any) -> tuple[Any, ...]:
     raise NotImplementedError("the derivative for 'linalg.ldl_factor' is not implemented.")
 
 

@@ -9,6 +9,28 @@ from graphc.errors import GradientError
 from graphc.ops.kinds.op import Arrays, Op, Types, keyword_parameters
 
 
+class HostFunction:
+    """`function(*arrays, **attributes)` gives an array or a tuple of them, `types(*types,
+    **attributes)` their types. No graph holds it as it is, since its arrays may be complex:
+    `in_graphs` says by the operands' types which op stands for it there, of pairs."""
+
+    def __init__(
+        self, name: str, function: Callable[..., Any], types: Callable[..., Any],
+        in_graphs: Callable[..., Op],
+    ):  # fmt: skip
+        self.name = name
+        self.function = function
+        self.types = types
+        self.in_graphs = in_graphs
+
+    def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
+        result_types = self.types(*types, **attributes)
+        return result_types if isinstance(result_types, tuple) else (result_types,)
+
+    def canonical(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        return attributes
+
+
 class Host(Op):
     """`function(*arrays, **attributes)` gives an array or a tuple of them, `types(*types,
     **attributes)` their types. The function raises for no content: results that say so are among

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 def _matrix(a: TensorType) -> tuple[tuple[int, ...], int, int]:
     """(the batch, rows, columns). Raises DTypeError, ShapeError."""
-    if a.dtype not in (DType.f32, DType.f64):
+    if a.dtype not in (DType.f32, DType.f64, DType.c64, DType.c128):
         raise DTypeError(f"matrices are of f32 or f64, not {a.dtype}")
     if a.rank < 2:
         raise ShapeError(f"matrices have two axes or more, not {a}")
@@ -48,6 +48,11 @@ def _system(a: TensorType, b: TensorType) -> tuple[int, ...]:
 
 def _info(lead: tuple[int, ...]) -> TensorType:
     return TensorType(DType.i32, lead)
+
+
+def _real(a: TensorType) -> DType:
+    """The dtype of the sizes of a matrix's numbers."""
+    return a.dtype.computes_as
 
 
 # -- systems -------------------------------------------------------------------------------------
@@ -117,7 +122,10 @@ def _det_type(a: TensorType) -> TensorType:
 
 
 det = Host("linalg_det", lambda a: np.asarray(np.linalg.det(a)), _det_type, samples=_squares)
-slogdet = Host("linalg_slogdet", _slogdet, lambda a: (_det_type(a), _det_type(a)), samples=_squares)
+slogdet = Host(
+    "linalg_slogdet", _slogdet,
+    lambda a: (_det_type(a), TensorType(_real(a), _square(a)[0])), samples=_squares,
+)  # fmt: skip
 
 # -- factorizations ------------------------------------------------------------------------------
 
@@ -269,8 +277,8 @@ def _svd_types(a: TensorType, *, full_matrices: bool) -> Types:
     lead, rows, columns = _matrix(a)
     least = min(rows, columns)
     high, wide = (rows, columns) if full_matrices else (least, least)
-    shapes = ((*lead, rows, high), (*lead, least), (*lead, wide, columns))
-    return (*(TensorType(a.dtype, shape) for shape in shapes), _info(lead))
+    u, s = TensorType(a.dtype, (*lead, rows, high)), TensorType(_real(a), (*lead, least))
+    return u, s, TensorType(a.dtype, (*lead, wide, columns)), _info(lead)
 
 
 def _half(UPLO: str) -> Literal["L", "U"]:
@@ -295,7 +303,7 @@ def _eigh(a: Array, *, UPLO: str) -> tuple[Array, ...]:
 
 def _eigh_types(a: TensorType, *, UPLO: str) -> Types:
     lead, size = _square(a)
-    return TensorType(a.dtype, (*lead, size)), a, _info(lead)
+    return TensorType(_real(a), (*lead, size)), a, _info(lead)
 
 
 svd = Host(
@@ -331,7 +339,7 @@ def _pinv_types(a: TensorType, atol: TensorType, rtol: TensorType, *, hermitian:
     lead, rows, columns = _matrix(a)
     for bound in (atol, rtol):
         fits = bound.rank <= len(lead) + 1 and np.broadcast_shapes(bound.shape, (*lead, 1))
-        if bound.dtype is not a.dtype or fits != (*lead, 1):
+        if bound.dtype is not _real(a) or fits != (*lead, 1):
             raise ShapeError(f"a tolerance {bound} of {a}")
     return TensorType(a.dtype, (*lead, columns, rows)), _info(lead)
 

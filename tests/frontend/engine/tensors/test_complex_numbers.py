@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import frontend as torch
-from graphc.errors import DTypeError, TraceError
+from graphc.errors import DTypeError, LinAlgError
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.standard_normal((2, 3, 8)).view(np.complex128)
@@ -146,18 +146,74 @@ def test_dtypes() -> None:
         torch.ones(1, dtype=torch.cfloat, requires_grad=True).backward()
 
 
+EYE = torch.eye(3, dtype=torch.complex128)
+L: Any = torch.linalg
+MATRIX_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "solve": lambda a, b: L.solve(a, b),
+    "inv": lambda a, b: L.inv(a),
+    "solve_triangular": lambda a, b: L.solve_triangular(a, b, upper=True),
+    "det": lambda a, b: L.det(a),
+    "slogdet": lambda a, b: L.slogdet(a),
+    "cholesky": lambda a, b: L.cholesky(a @ a.mH + EYE),
+    "lu": lambda a, b: L.lu_factor(a),
+    "qr": lambda a, b: L.qr(a),
+    "svd": lambda a, b: L.svd(a)[1],
+    "eigh": lambda a, b: L.eigh(a @ a.mH)[0],
+    "eig": lambda a, b: L.eig(a),
+    "eig of reals": lambda a, b: L.eig(a.real),
+    "pinv": lambda a, b: L.pinv(a),
+    "lstsq": lambda a, b: L.lstsq(a, b).solution,
+    "matrix_exp": lambda a, b: L.matrix_exp(a),
+    "ldl": lambda a, b: L.ldl_solve(*L.ldl_factor(a.detach()), b * a[..., :2]),
+    "logcumsumexp": lambda a, b: a.logcumsumexp(1),
+}
+
+
+def _tensors(values: Any) -> list[Any]:
+    return [values] if isinstance(values, torch.Tensor) else [*values]
+
+
+@pytest.mark.parametrize("name", MATRIX_FUNCTIONS)
+def test_functions_of_matrices_have_the_bits_of_eager_ones_compiled(name: str) -> None:
+    function = MATRIX_FUNCTIONS[name]
+    numbers = np.random.default_rng(3).standard_normal((2, 2, 3, 10)).view(np.complex128)[..., :5]
+
+    def loss(a: Any, b: Any) -> Any:
+        floating = [x for x in _tensors(function(a, b)) if x.dtype is not torch.int32]
+        return torch.stack([(x * x.conj()).real.sum() for x in floating]).sum()
+
+    a = torch.tensor(numbers[0, ..., :3]) + 3 * EYE
+    b = torch.tensor(numbers[1, ..., :2])
+    compiled = torch.compile(function, fullgraph=True)(a, b)
+    for x, y in zip(_tensors(function(a, b)), _tensors(compiled), strict=True):
+        np.testing.assert_array_equal(x, y)
+    gradients = []
+    for call in (loss, torch.compile(loss, fullgraph=True)):
+        leaf = a.clone().requires_grad_()
+        call(leaf, b).backward()
+        gradients.append(leaf.grad)
+    assert gradients[0].abs().sum() > 0
+    np.testing.assert_array_equal(*gradients)
+
+
+def test_what_lapack_refuses_is_refused_compiled() -> None:
+    singular = torch.ones(3, 3, dtype=torch.complex64)
+    infinite = torch.full((2, 2), float("inf"), dtype=torch.complex64)
+    for function, x in ((L.inv, singular), (L.cholesky, -EYE), (L.eig, infinite)):
+        for call in (function, torch.compile(lambda y, f=function: f(y), fullgraph=True)):
+            with pytest.raises(LinAlgError, match=f"linalg.{function.__name__}"):
+                call(x)
+    assert L.svd(torch.ones(3, 2, dtype=torch.complex64, device="meta"))[1].dtype is torch.float32
+
+
 def test_what_there_is_not() -> None:
     x = torch.tensor([1j])
     for call in (lambda: x < x, x.floor, x.sort, lambda: torch.nn.functional.gelu(x)):
         with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
             call()
-    with pytest.raises(TraceError, match="logcumsumexp of complex numbers runs eagerly only"):
-        torch.compile(lambda y: y.logcumsumexp(0), fullgraph=True)(x)
     body = lambda carry, row: (carry * row, carry)  # noqa: E731
     with pytest.raises(DTypeError, match="complex64 is not supported in compiled code"):
         torch.compile(lambda y: torch.scan(body, y[0], y)[0], fullgraph=True)(x)
-    with pytest.raises(TraceError, match="cholesky of complex numbers runs eagerly only"):
-        torch.compile(lambda y: torch.linalg.cholesky(y), fullgraph=True)(x * x.conj()[:, None])
 
 
 @pytest.mark.parametrize("name", ["uint16", "uint64", "float8_e4m3fn", "float8_e5m2"])
