@@ -160,6 +160,20 @@ def buckets_of(parameters: Sequence[Any], capacity: int) -> list[Bucket]:
     return [Bucket(i, members) for i, members in enumerate(buckets)]
 
 
+class _Arrival:
+    """The hook of each parameter: backward calls it with one whose gradient is there, and asks it
+    before where that may lie."""
+
+    def __init__(self, reducer: Reducer):
+        self.reducer = reducer
+
+    def __call__(self, parameter: Any) -> None:
+        self.reducer.ready(parameter)
+
+    def place(self, parameter: Any) -> np.ndarray | None:
+        return self.reducer.place(parameter)
+
+
 class Reducer:
     """The buckets of a model, and what becomes of a gradient that is there. `divisor` is by how
     much sums are divided; `finished` is called when gradients were averaged, `ready_in_trace` in
@@ -186,11 +200,14 @@ class Reducer:
         self.under_way = False
         self.syncs: Callable[[], bool] = lambda: True
         self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
+        self.placed: set[int] | None = None  # what has its place; None: buckets have not begun
+        arrival = _Arrival(self)
         for p in self.parameters:
-            p.register_post_accumulate_grad_hook(self.ready)
+            p.register_post_accumulate_grad_hook(arrival)
 
     def check_finished(self) -> None:
         """Raise RuntimeError where backward left gradients out."""
+        self.placed = None
         if not self.under_way:
             return
         self.under_way = False
@@ -214,7 +231,7 @@ class Reducer:
         if tracing():
             self.ready_in_trace(parameter)
             return
-        if not self.syncs() or (self.members.size == 1 and self.comm_hook is None):
+        if not self._averages():
             return
         self.check_plain(parameter)
         if not self.under_way:
@@ -222,6 +239,22 @@ class Reducer:
         bucket, position = self.places[id(parameter)]
         bucket.take(position)
         self._launch()
+
+    def place(self, parameter: Any) -> np.ndarray | None:
+        """Where backward may write the gradient of a parameter, which it then adds to nothing; None
+        where it is not averaged next."""
+        if not self._averages():
+            return None
+        self._begin_buckets()
+        assert self.placed is not None
+        if id(parameter) in self.placed:
+            return None
+        self.placed.add(id(parameter))
+        bucket, position = self.places[id(parameter)]
+        return bucket.view(position)
+
+    def _averages(self) -> bool:
+        return self.syncs() and (self.members.size > 1 or self.comm_hook is not None)
 
     @staticmethod
     def check_plain(parameter: Any) -> None:
@@ -239,12 +272,17 @@ class Reducer:
 
     def _begin(self) -> None:
         self.under_way, self.next = True, 0
-        for bucket in self.buckets:
-            bucket.begin()
+        self._begin_buckets()
         for p in self.parameters if self.unused else ():
             if id(p) in (self.unused or ()):
                 bucket, position = self.places[id(p)]
                 bucket.take(position)
+
+    def _begin_buckets(self) -> None:
+        if self.placed is None:
+            self.placed = set()
+            for bucket in self.buckets:
+                bucket.begin()
 
     def _launch(self) -> None:
         """Begin the buckets that are full, in order; after the last one wait for all."""
@@ -268,7 +306,7 @@ class Reducer:
         return current().start(name, steps, self.timeout)
 
     def _finish(self) -> None:
-        self.under_way = False
+        self.under_way, self.placed = False, None
         anywhere = None if self.unused is None else self._used_anywhere()
         for bucket in self.buckets:
             self.settle(bucket)
@@ -343,6 +381,7 @@ class Reducer:
 
     def shadow(self) -> None:
         """Take part in what the others reduce, with nothing to add: for a rank without input."""
+        self.placed = None
         for bucket in self.buckets:
             bucket.begin()
             bucket.flat[:] = 0

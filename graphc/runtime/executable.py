@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class Executable:
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
         aliased = dict(program.aliases)
-        fresh_outputs = [i for i in range(len(program.output_types)) if i not in aliased]
+        self._fresh_outputs = fresh_outputs = [i for i in range(len(program.output_types)) if i not in aliased]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
             for type in (program.output_types[output] for output in fresh_outputs)
@@ -144,11 +144,18 @@ class Executable:
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
         return self.run(list(arrays))
 
-    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+    def run(
+        self, arrays: list[Any], places: Sequence[Array | None] | None = None
+    ) -> tuple[Array, ...]:
         """The same for a list, which is used up. Where an interrupt comes when native code has run,
-        what was raised has the results as its attribute `written`: inputs are updated."""
-        for make, shape, dtype in self._fresh:
-            arrays.append(make(shape, dtype))
+        what was raised has the results as its attribute `written`: inputs are updated. `places[i]`
+        is where output i is written, a contiguous array that no argument lies in; None for a
+        fresh one."""
+        if places is None:
+            for make, shape, dtype in self._fresh:
+                arrays.append(make(shape, dtype))
+        else:
+            self._append_places(arrays, places)
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
@@ -164,6 +171,20 @@ class Executable:
             if frame.has_finished:
                 error.written = self._results(arrays)  # type: ignore[attr-defined]
             raise
+
+    def _append_places(self, arrays: list[Any], places: Sequence[Array | None]) -> None:
+        """Add where outputs are written. Raises ArgumentError for places they cannot lie in."""
+        for (make, shape, dtype), output in zip(self._fresh, self._fresh_outputs):
+            place = places[output]
+            if place is None:
+                arrays.append(make(shape, dtype))
+                continue
+            flags = place.flags
+            if place.shape != shape or place.dtype != dtype:
+                raise self._refused(f"output {output} is no {described(place)}")
+            if not (flags.c_contiguous and flags.aligned and flags.writeable):
+                raise self._refused(f"output {output} is to lie in an array that is no plain one")
+            arrays.append(place)
 
     def _new_frame(self) -> CallMemory:
         return CallMemory(self, self._block(self._program.native.block_bytes + PADDING))
