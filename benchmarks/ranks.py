@@ -53,8 +53,11 @@ KINDS = ("eager", "backward", "whole")
 CALLS = 3
 """Calls of one function before it is another's turn."""
 WARM_UP = 10
-RATIOS = (("ranks/own", "ranks", "own"), ("shares/own", "shares", "own"),
-          ("shares/pieces", "shares", "pieces"))
+RATIOS = (
+    ("ranks/own", "ranks", "own"),
+    ("shares/own", "shares", "own"),
+    ("shares/pieces", "shares", "pieces"),
+)
 """Name, what is measured, and what it is held against, each along with the exchange."""
 
 

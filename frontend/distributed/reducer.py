@@ -66,6 +66,10 @@ class Bucket:
             )
         )
 
+    def begin_apart(self) -> None:
+        """The same, and none that gradients there now lie in: they are added to."""
+        self._begin_in(0)
+
     def begin_call(self, reads_grads: bool) -> None:
         """The same before a step that gives `.grad` other tensors: those there now may be kept
         too, or, with `reads_grads`, be read while new ones are written."""

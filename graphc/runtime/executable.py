@@ -67,7 +67,9 @@ class Executable:
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
         aliased = dict(program.aliases)
-        self._fresh_outputs = fresh_outputs = [i for i in range(len(program.output_types)) if i not in aliased]
+        self._fresh_outputs = fresh_outputs = [
+            i for i in range(len(program.output_types)) if i not in aliased
+        ]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
             for type in (program.output_types[output] for output in fresh_outputs)
@@ -149,8 +151,8 @@ class Executable:
     ) -> tuple[Array, ...]:
         """The same for a list, which is used up. Where an interrupt comes when native code has run,
         what was raised has the results as its attribute `written`: inputs are updated. `places[i]`
-        is where output i is written, a contiguous array that no argument lies in; None for a
-        fresh one."""
+        is where output i is written that updates no input, if it is a contiguous array of its type
+        (in which no argument lies), else a fresh one."""
         if places is None:
             for make, shape, dtype in self._fresh:
                 arrays.append(make(shape, dtype))
@@ -173,18 +175,10 @@ class Executable:
             raise
 
     def _append_places(self, arrays: list[Any], places: Sequence[Array | None]) -> None:
-        """Add where outputs are written. Raises ArgumentError for places they cannot lie in."""
         for (make, shape, dtype), output in zip(self._fresh, self._fresh_outputs):
             place = places[output]
-            if place is None:
-                arrays.append(make(shape, dtype))
-                continue
-            flags = place.flags
-            if place.shape != shape or place.dtype != dtype:
-                raise self._refused(f"output {output} is no {described(place)}")
-            if not (flags.c_contiguous and flags.aligned and flags.writeable):
-                raise self._refused(f"output {output} is to lie in an array that is no plain one")
-            arrays.append(place)
+            fits = place is not None and place.shape == shape and place.dtype == dtype
+            arrays.append(place if fits and place.flags.carray else make(shape, dtype))
 
     def _new_frame(self) -> CallMemory:
         return CallMemory(self, self._block(self._program.native.block_bytes + PADDING))

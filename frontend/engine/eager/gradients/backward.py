@@ -30,6 +30,7 @@ from graphc.autodiff.sweep import Record, added, sweep
 from graphc.errors import ShapeError
 from graphc.ir.graph_queries import reachable
 from graphc.ir.types import DType
+from graphc.ops.movement import transpose
 from graphc.ops.nn.products import addmm
 from graphc.references import is_sole_view
 
@@ -166,7 +167,23 @@ def _places(nodes: list[TapeNode]) -> dict[Edge, np.ndarray]:
             place = hook.place(leaf) if hasattr(hook, "place") else None
             if place is not None:
                 places[edge] = place
+    for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
+        place = places.get(node.edges[0]) if node.op is transpose else None
+        own = (node, 0)
+        watched = node.hooks or node.prehooks or node.posthooks or node.retained
+        if place is not None and counts[own] == 1 and not watched:
+            places[own] = place.transpose(node.attributes["permutation"])
     return places
+
+
+def _is_at(value: Any, place: np.ndarray) -> bool:
+    """Whether an array of the type of `place` is the same memory."""
+    if value is place:
+        return True
+    if value.__class__ is not np.ndarray or value.base is not place.base:
+        return False
+    same: bool = value.__array_interface__["data"] == place.__array_interface__["data"]
+    return same and value.flags.c_contiguous
 
 
 def behind(node: Any) -> set[Any]:
@@ -224,7 +241,7 @@ def _unpacked(
             _run_prehooks(node, cotangents)
         wanted = None if needed is None else needed[node]
         on_arrays_here = on_arrays and node.posthooks is None
-        if not (on_arrays_here and passed_on(node, wanted, cotangents)):
+        if not (on_arrays_here and passed_on(node, wanted, cotangents, places)):
             record = node.unpack((True,) * len(node.edges) if wanted is None else wanted)
             if on_arrays and record.op is addmm:
                 record.op = LINEAR
@@ -380,7 +397,7 @@ def accumulate(
     first one may have been written."""
     present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
     if present is None:
-        if place is not None and gradient._value is place and not create_graph:
+        if place is not None and _is_at(gradient._value, place) and not create_graph:
             variable.grad = make(place, gradient.tensor_type)
             return
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
