@@ -16,7 +16,7 @@ whole), all on the same threads, by turns in one run:
 - shares: the same with `set_deterministic`, its ratio to own + exchange, and to pieces + exchange
 
 Before anything is timed steps run until nothing compiles in the background. A call takes as long as
-on the slowest rank; of calls the least counts, beside it the median processor time of a rank, which
+on the slowest rank; of calls the least counts, beside it the least processor time of a rank, which
 says more where the machine has other work. The model of docs/distributed.md is fitted to messages
 of several sizes. The second: the digest of the weights behind so many steps; exit code 1 where
 ranks differ, kinds do, or, of shares, numbers of ranks.
@@ -63,8 +63,8 @@ RATIOS = (
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of a call: the least and the median on the slowest rank, and the median of processor
-    time on all."""
+    """Seconds of a call: the least and the median on the slowest rank, and the least processor time
+    of a rank, the mean of all."""
 
     least: float
     median: float
@@ -87,7 +87,7 @@ def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Time
     everywhere = [torch.empty(*samples.shape, dtype=torch.float64) for _ in ranks_of_world()]
     dist.all_gather(everywhere, torch.tensor(samples))
     of_ranks = np.stack([each.numpy() for each in everywhere])
-    slowest, processor = of_ranks[..., 0].max(0), np.median(of_ranks[..., 1], (0, 2))
+    slowest, processor = of_ranks[..., 0].max(0), of_ranks[..., 1].min(2).mean(0)
     return {
         name: Times(float(wall.min()), float(np.median(wall)), float(spent))
         for name, wall, spent in zip(calls, slowest, processor)
