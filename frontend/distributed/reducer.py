@@ -121,9 +121,9 @@ class Bucket:
     def hand_out(self, position: int) -> None:
         """Have `.grad` of a parameter be a view of the array, which was written."""
         parameter = self.parameters[position]
-        gradient = parameter._grad
-        if gradient is not None and gradient is self.here[position]:
-            count_write(gradient._counter)
+        here = self.here[position]
+        if here is not None and parameter._grad is here:
+            count_write(here._counter)
         else:
             parameter.grad = make(self.view(position), parameter.tensor_type)
 

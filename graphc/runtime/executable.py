@@ -177,8 +177,13 @@ class Executable:
     def _append_places(self, arrays: list[Any], places: Sequence[Array | None]) -> None:
         for (make, shape, dtype), output in zip(self._fresh, self._fresh_outputs):
             place = places[output]
-            fits = place is not None and place.shape == shape and place.dtype == dtype
-            arrays.append(place if fits and place.flags.carray else make(shape, dtype))
+            if (
+                place is None
+                or not place.flags.carray
+                or (place.shape, place.dtype) != (shape, dtype)
+            ):
+                place = make(shape, dtype)
+            arrays.append(place)
 
     def _new_frame(self) -> CallMemory:
         return CallMemory(self, self._block(self._program.native.block_bytes + PADDING))

@@ -154,11 +154,11 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
     return nodes, leaves, placed
 
 
-def _places(nodes: list[TapeNode]) -> dict[Edge, np.ndarray]:
+def _places(nodes: list[TapeNode]) -> dict[Any, np.ndarray]:
     """Where gradients are to lie, by what hooks of the leaves say (`place`, as those of
     DistributedDataParallel do): of leaves that one node alone gives to."""
     counts = Counter([edge for node in nodes for edge in node.edges if edge is not None])
-    places: dict[Edge, np.ndarray] = {}
+    places: dict[Any, np.ndarray] = {}
     for edge, count in counts.items():
         leaf = edge[0]
         if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks or leaf._grad is not None:
@@ -226,7 +226,7 @@ def _unpacked(
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
     leaves: dict[Edge, int],
-    places: dict[Edge, np.ndarray],
+    places: dict[Any, np.ndarray],
 ) -> Iterator[Record]:
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
     see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
@@ -245,8 +245,8 @@ def _unpacked(
             record = node.unpack((True,) * len(node.edges) if wanted is None else wanted)
             if on_arrays and record.op is addmm:
                 record.op = LINEAR
-            if places and hasattr(node.op, "places"):
-                node.op.places = [places.get(edge) for edge in node.edges]
+            if hasattr(node.op, "places"):
+                node.op.places = [places.get(edge) for edge in node.edges] if places else None
             yield record
         if not retain_graph:
             node.free()

@@ -299,7 +299,7 @@ def _step_of(
 def _undone(view: Callable[..., Any]) -> Callable[..., Any] | None:
     """What makes of an array one that this view of it is equal to the first; None where it is no
     transposition."""
-    if getattr(view, "func", None) != transpose.view:
+    if not isinstance(view, partial) or view.func != transpose.view:
         return None
     return partial(np.transpose, axes=inverse_permutation(view.keywords["permutation"]))
 
