@@ -6,11 +6,20 @@ whether weights have the same bits for any number of ranks.
     python benchmarks/ranks.py --bits 100 [--ranks 1 2 4 8]
 
 The first: for each model, and each kind of step (op by op; with a compiled model; compiled as a
-whole), the time of a step of all ranks, each on its part of the batch; the same step without the
-exchange; the exchange alone; and the first over the sum of the others. With `set_deterministic`
-too. The model of docs/distributed.md is fitted to messages of several sizes and held against the
-exchange. Times are medians of the slowest rank. The second: the digest of the weights behind so
-many steps; exit code 1 where ranks differ, kinds do, or, of shares, numbers of ranks.
+whole), all on the same threads, by turns in one run:
+
+- own: the step of this rank's part of the batch, in this process alone
+- pieces: the same in as many pieces as a rank has shares, their gradients added up (what smaller
+  batches cost)
+- exchange: the all-reduce of arrays as large as the buckets, averaged
+- ranks: the step of all ranks, and its ratio to own + exchange
+- shares: the same with `set_deterministic`, its ratio to own + exchange, and to pieces + exchange
+
+Before anything is timed steps run until nothing compiles in the background. A call takes as long as
+on the slowest rank; of calls the least counts, beside it the least processor time of a rank, which
+says more where the machine has other work. The model of docs/distributed.md is fitted to messages
+of several sizes. The second: the digest of the weights behind so many steps; exit code 1 where
+ranks differ, kinds do, or, of shares, numbers of ranks.
 """
 
 from __future__ import annotations
@@ -21,10 +30,11 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -33,26 +43,71 @@ import workloads
 import frontend as torch
 import frontend.distributed as dist
 from frontend.distributed.run import main as start
+from frontend.engine.eager.kernels.gradient_worker import THREAD
 from frontend.nn.parallel import DistributedDataParallel
 
 SHARES = 8
 SIZES = [1 << n for n in range(8, 25, 2)]
 MODELS = {"mlp": "mlp-sgd", "lenet": "lenet-sgd", "gpt": "gpt-adamw", "resnet18": "resnet18-sgd"}
 KINDS = ("eager", "backward", "whole")
+CALLS = 3
+"""Calls of one function before it is another's turn."""
+WARM_UP = 10
+RATIOS = (
+    ("ranks/own", "ranks", "own"),
+    ("shares/own", "shares", "own"),
+    ("shares/pieces", "shares", "pieces"),
+)
+"""Name, what is measured, and what it is held against, each along with the exchange."""
 
 
-def timed(function: Callable[[], Any], steps: int) -> float:
-    """The median time in seconds on the slowest rank; all ranks begin together."""
-    function(), function()
-    times = []
-    for _ in range(steps):
-        dist.barrier()
-        begin = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begin)
-    slowest = torch.tensor([median(times)], dtype=torch.float64)
-    dist.all_reduce(slowest, dist.ReduceOp.MAX)
-    return slowest.item()
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a call: the least and the median on the slowest rank, and the least processor time
+    of a rank, the mean of all."""
+
+    least: float
+    median: float
+    processor: float
+
+
+def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Times]:
+    """The times of functions that are called by turns, all ranks at once."""
+    for call in calls.values():
+        warmed_up(call)
+    samples = np.empty((len(calls), rounds * CALLS, 2))
+    for number in range(rounds):
+        for call, row in zip(calls.values(), samples):
+            call()  # another one has had the cache
+            for each in range(number * CALLS, (number + 1) * CALLS):
+                dist.barrier()
+                begin, spent = time.perf_counter(), time.process_time()
+                call()
+                row[each] = time.perf_counter() - begin, time.process_time() - spent
+    everywhere = [torch.empty(*samples.shape, dtype=torch.float64) for _ in ranks_of_world()]
+    dist.all_gather(everywhere, torch.tensor(samples))
+    of_ranks = np.stack([each.numpy() for each in everywhere])
+    slowest, processor = of_ranks[..., 0].max(0), of_ranks[..., 1].min(2).mean(0)
+    return {
+        name: Times(float(wall.min()), float(np.median(wall)), float(spent))
+        for name, wall, spent in zip(calls, slowest, processor)
+    }
+
+
+def warmed_up(call: Callable[[], Any]) -> None:
+    """Call until no rank compiles in the background any more."""
+    while True:
+        for _ in range(WARM_UP):
+            call()
+        busy = any(thread.name == THREAD for thread in threading.enumerate())
+        anywhere = torch.tensor([float(busy)])
+        dist.all_reduce(anywhere)
+        if not anywhere.item():
+            return
+
+
+def ranks_of_world() -> range:
+    return range(dist.get_world_size())
 
 
 class RankedWorkload:
@@ -72,38 +127,78 @@ class RankedWorkload:
         torch.manual_seed(0)
         return self.workload.model(torch)
 
-    def step(self, model: Any, kind: str, ranks: bool) -> Callable[[], Any]:
-        """A step of a model, on all `ranks` or in this process alone."""
-        call = torch.compile(model, fullgraph=True) if kind == "backward" else model
-        call = DistributedDataParallel(call) if ranks else call
+    def step(self, model: Any, kind: str, call: Any, pieces: int = 1) -> Callable[[], Any]:
+        """A step of a model that is called by `call`, in so many pieces."""
         chosen = self.workload.optimizer
         assert chosen is not None
         optimizer = getattr(torch.optim, chosen.name)(model.parameters(), **chosen.options)
 
         def step(*batch: Any) -> Any:
             optimizer.zero_grad()
-            loss = workloads.loss_of(torch, call(batch[0]), batch[1])
-            loss.backward()
+            rows = len(batch[0]) // pieces
+            for i in range(pieces):
+                inputs, labels = [each[i * rows : (i + 1) * rows] for each in batch]
+                loss = workloads.loss_of(torch, call(inputs), labels)
+                (loss if pieces == 1 else loss / pieces).backward()
             optimizer.step()
             return loss
 
         step = torch.compile(step, fullgraph=True) if kind == "whole" else step
         return lambda: step(*self.data)
 
+    def alone(self, kind: str, pieces: int = 1) -> Callable[[], Any]:
+        """A step in this process alone."""
+        model = self.model()
+        call = torch.compile(model, fullgraph=True) if kind == "backward" else model
+        return self.step(model, kind, call, pieces)
 
-def measured(case: RankedWorkload, kind: str, steps: int) -> dict[str, float]:
+    def ranked(self, kind: str) -> tuple[Any, Callable[[], Any]]:
+        """The model of a step on all ranks, and the step."""
+        model = self.model()
+        call = torch.compile(model, fullgraph=True) if kind == "backward" else model
+        ddp = DistributedDataParallel(call)
+        return ddp, self.step(model, kind, ddp)
+
+
+def exchanged(ddp: Any) -> Callable[[], Any]:
+    """What reduces as much as a model does."""
+    flats = [torch.zeros(bucket.flat.size) for bucket in ddp.reducer.buckets]
+
+    def exchange() -> None:
+        works = [dist.all_reduce(flat, dist.ReduceOp.AVG, async_op=True) for flat in flats]
+        for work in works:
+            work.wait()
+
+    return exchange
+
+
+def in_shares(step: Callable[[], Any]) -> Callable[[], Any]:
+    """The step of another model, with `set_deterministic`."""
+
+    def call() -> None:
+        dist.set_deterministic(True, shares=SHARES)
+        step()
+        dist.set_deterministic(False)
+
+    return call
+
+
+def measured(case: RankedWorkload, kind: str, rounds: int) -> dict[str, Any]:
     """Times of one model, in seconds."""
-    alone = case.model()
-    own = timed(case.step(alone, kind, ranks=False), steps)
-    flat = torch.zeros(sum(p.numel() for p in alone.parameters()))
-    exchange = timed(lambda: dist.all_reduce(flat), steps)
-    result = {"own": own, "exchange": exchange, "bytes": float(flat.numpy().nbytes)}
-    for name in ("ranks", "shares"):
-        if name == "shares":
-            dist.set_deterministic(True, shares=SHARES)
-        result[name] = timed(case.step(case.model(), kind, ranks=True), steps)
-        result[f"{name}_ratio"] = result[name] / (own + exchange)
-    dist.set_deterministic(False)
+    ddp, ranked = case.ranked(kind)
+    calls = {
+        "own": case.alone(kind), "pieces": case.alone(kind, SHARES // dist.get_world_size()),
+        "exchange": exchanged(ddp), "ranks": ranked, "shares": in_shares(case.ranked(kind)[1]),
+    }  # fmt: skip
+    result: dict[str, Any] = {
+        "bytes": sum(bucket.flat.nbytes for bucket in ddp.reducer.buckets),
+        **{name: asdict(times) for name, times in timed(calls, rounds).items()},
+    }
+    for name, whole, part in RATIOS:
+        result[name] = {
+            each: result[whole][each] / (result[part][each] + result["exchange"][each])
+            for each in ("least", "median", "processor")
+        }
     return result
 
 
@@ -113,8 +208,7 @@ def digests(case: RankedWorkload, kind: str, steps: int) -> dict[str, str]:
     found = {}
     for name in ("ranks", "shares"):
         dist.set_deterministic(name == "shares", shares=SHARES)
-        model = case.model()
-        step = case.step(model, kind, ranks=True)
+        model, step = case.ranked(kind)
         for _ in range(steps):
             step()
         content = b"".join(t.detach().numpy().tobytes() for t in model.parameters())
@@ -127,13 +221,12 @@ def digests(case: RankedWorkload, kind: str, steps: int) -> dict[str, str]:
     return found
 
 
-def fitted(steps: int) -> dict[str, Any]:
+def fitted(rounds: int) -> dict[str, Any]:
     """Latency and bandwidth of all-reduces by size, and how far the model is off."""
-    times = []
-    for size in SIZES:
-        flat = torch.zeros(size // 4)
-        times.append(timed(lambda flat=flat: dist.all_reduce(flat), steps))
-    sizes, seconds = np.array(SIZES), np.array(times)
+    flats = {str(size): torch.zeros(size // 4) for size in SIZES}
+    calls = {size: lambda flat=flat: dist.all_reduce(flat) for size, flat in flats.items()}
+    seconds = np.array([times.least for times in timed(calls, rounds).values()])
+    sizes = np.array(SIZES)
     # Relative errors count: each row is divided by what was measured.
     rows = np.stack([np.ones(len(sizes)), sizes], 1) / seconds[:, None]
     (latency, per_byte), *_ = np.linalg.lstsq(rows, np.ones(len(sizes)), rcond=None)
@@ -166,12 +259,13 @@ def on_this_rank(arguments: argparse.Namespace) -> dict[str, Any]:
 def _line(label: str, row: dict[str, Any]) -> str:
     if "own" not in row:
         return f"{label:18} {row['ranks']}  {SHARES} shares {row['shares']}"
-    return (
-        f"{label:18} {row['bytes'] / 1e6:6.2f} MB  own {row['own'] * 1e3:8.2f} ms  "
-        f"exchange {row['exchange'] * 1e3:6.2f}  ranks {row['ranks'] * 1e3:8.2f} "
-        f"({row['ranks_ratio']:.2f})  {SHARES} shares {row['shares'] * 1e3:8.2f} "
-        f"({row['shares_ratio']:.2f})"
-    )
+    lines = [f"{label:18} {row['bytes'] / 1e6:6.2f} MB"]
+    for title, each in (("wall, least", "least"), ("processor", "processor")):
+        names = ("own", "pieces", "exchange", "ranks", "shares")
+        shown = [f"{name} {row[name][each] * 1e3:8.2f}" for name in names]
+        shown += [f"{name} {row[name][each]:.2f}" for name, *_ in RATIOS]
+        lines.append(f"  {title:12} {'  '.join(shown)}")
+    return "\n".join(lines)
 
 
 def compared(runs: dict[int, dict[str, dict[str, str]]]) -> list[str]:
@@ -196,7 +290,7 @@ def compared(runs: dict[int, dict[str, dict[str, str]]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2])
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=40, help="rounds of timing")
     parser.add_argument("--bits", type=int, default=0, metavar="STEPS")
     parser.add_argument("--batch", type=int, help="rows of the batch of all ranks")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))

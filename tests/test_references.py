@@ -6,9 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import frontend
 import graphc
-from graphc.references import other_references
+from graphc.references import is_sole_view, other_references
 
 
 def test_what_nobody_else_holds_counts_as_none_in_every_container() -> None:
@@ -29,6 +31,17 @@ def test_each_further_holder_counts_once() -> None:
         assert other_references(containers[0], 0) == count
         others.append((containers[0][0],))
     assert len(others) == 4
+
+
+def test_a_sole_view_is_of_an_array_that_nobody_else_holds() -> None:
+    block = np.empty(40)
+    views = [block[8:]]
+    assert not is_sole_view(views[0])  # `block` is held here
+    del block
+    assert is_sole_view(views[0]) and not is_sole_view(np.empty(40))
+    views.append(views[0][4:])
+    assert not is_sole_view(views[0]) and not is_sole_view(views[1])
+    assert not is_sole_view(np.empty(40)[:4]) and not is_sole_view(np.frombuffer(b"12345678"))
 
 
 def test_nothing_else_asks_for_counts_of_references() -> None:

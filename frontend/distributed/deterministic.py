@@ -32,6 +32,7 @@ from frontend.functions.shape import cat
 from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
 from frontend.utils._pytree import tree_flatten, tree_unflatten
 from graphc.ir.types import DType, TensorType
+from graphc.references import is_sole_view
 
 DEFAULT_SHARES = 8
 
@@ -70,7 +71,8 @@ def check_divides(shares: int, ranks: int) -> None:
 
 
 class _Store:
-    """The gradients of one share, by parameter; of several backward passes they add up."""
+    """The gradients of one share, by parameter; of several backward passes they add up. Later those
+    of a branch of the tree."""
 
     def __init__(self) -> None:
         self.arrays: dict[int, np.ndarray] = {}
@@ -85,11 +87,21 @@ class _Store:
             if present is not None:
                 add(present, array, present)
                 continue
-            own = array.base is None and array.flags.c_contiguous and array.flags.writeable
+            own = array.base is None or is_sole_view(array)
+            own &= array.flags.carray
             if not own or id(array) in seen:
                 array = array.copy(order="C")
             seen.add(id(array))
             self.arrays[id(p)] = array
+
+    def join(self, later: _Store) -> None:
+        """Add the branch behind this one, which is used up."""
+        for key in [*self.arrays, *[key for key in later.arrays if key not in self.arrays]]:
+            array, other = self.arrays.get(key), later.arrays.pop(key, None)
+            if array is None:
+                assert other is not None
+                array = self.arrays[key] = np.zeros_like(other)
+            add(array, np.zeros_like(array) if other is None else other, array)
 
 
 class Shares:
@@ -102,6 +114,9 @@ class Shares:
         self.mine = count // self.size
         self.first = reducer.members.me * self.mine
         self.stores = [_Store() for _ in range(self.mine)]
+        self.branches = 1  # how many neighbouring shares the stores were joined to
+        self.calls = 0  # of the model since the last backward
+        self.random = RandomStates()
         self.drawn = ""
         self.anchor = tensor(0.0, dtype=DType.f32, requires_grad=True)
         self.anchor.register_post_accumulate_grad_hook(self._backward_ended)
@@ -118,7 +133,8 @@ class Shares:
         changes: list[list[np.ndarray]] = []
         parts: list[list[Any]] = []
         taken: list[list[Any]] = []
-        random = RandomStates()
+        random = self.random
+        random.open()
         try:
             for j in range(self.mine):
                 random.begin(self.first + j)
@@ -138,6 +154,7 @@ class Shares:
             for norm, means, variances, count in kept:
                 put(norm, means, variances)
                 put_count(norm, count)
+        self.calls += 1
         self.drawn = random.told()
         self._settle_statistics(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
@@ -212,6 +229,7 @@ class Shares:
     def backward(self, parts: Any, taken: Any, cotangents: Sequence[Any]) -> list[list[Any]]:
         """Differentiate each share alone; the gradients of what they were given."""
         parameters = self.reducer.parameters
+        joins = self._joins_early()
         of_inputs = []
         for j, (out, share) in enumerate(zip(parts, taken)):
             roots = [
@@ -225,7 +243,26 @@ class Shares:
             )
             self.take(j, gradients[: len(parameters)])
             of_inputs.append(gradients[len(parameters) :])
+            del gradients
+            if joins:
+                self._join(j)
         return of_inputs
+
+    def _joins_early(self) -> bool:
+        """Whether gradients of shares may be added while others are to come: not where another
+        backward adds to them."""
+        empty = not any(store.arrays for store in self.stores)
+        return self.calls == 1 and empty and self.reducer.syncs()
+
+    def _join(self, j: int) -> None:
+        """Join the branches that share j completes, but for the last two: then as few as possible
+        are held, and what is added was just written."""
+        width = self.branches = 1
+        while 4 * width <= self.mine:
+            self.branches = 2 * width
+            if (j + 1) % (2 * width) == 0:
+                self.stores[j + 1 - 2 * width].join(self.stores[j + 1 - width])
+            width *= 2
 
     def take(self, j: int, gradients: Sequence[Any]) -> None:
         """Add up the gradients of share j."""
@@ -233,10 +270,11 @@ class Shares:
 
     def _backward_ended(self, anchor: Any) -> None:
         anchor.grad = None
+        self.calls = 0
         if not self.reducer.syncs():
             return
-        reducer, stores = self.reducer, self.stores
-        self.stores = [_Store() for _ in range(self.mine)]
+        reducer, stores = self.reducer, self.stores[:: self.branches]
+        self.stores, self.branches = [_Store() for _ in range(self.mine)], 1
         unused = {
             id(p) for p in reducer.parameters if all(id(p) not in s.arrays for s in stores)
         }  # fmt: skip
@@ -272,15 +310,14 @@ class Shares:
         np.multiply(part, np.asarray(1 / self.count, part.dtype), part)
 
     def _summed(self, bucket: Any, stores: list[_Store]) -> np.ndarray:
-        """The tree over the shares of this rank, as one array."""
-        flat = np.empty_like(bucket.flat)
-        for p, slot in zip(bucket.parameters, bucket.slots):
-            arrays = [store.arrays.get(id(p)) for store in stores]
-            rows = [
-                a if a is not None else np.zeros(p.tensor_type.shape, flat.dtype) for a in arrays
-            ]
-            flat[slot] = tree(rows, add).reshape(-1)
-        return flat
+        """The tree over the shares of this rank, in the array of the bucket."""
+        bucket.begin_apart()
+        for i, p in enumerate(bucket.parameters):
+            target = bucket.view(i)
+            arrays = [store.arrays.pop(id(p), None) for store in stores]
+            rows = [np.zeros_like(target) if a is None else a for a in arrays]
+            tree(rows, add, target)
+        return bucket.flat
 
     @staticmethod
     def _hand_out(p: Any, value: np.ndarray) -> None:

@@ -47,15 +47,20 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
-def tree(rows: Any, op: Reduction) -> Any:
-    """The rows reduced as a binary tree, in the first of them: (0 ∘ 1) ∘ (2 ∘ 3), … Ranks that hold
-    aligned blocks of a power of two get, block by block, the tree of all."""
+def tree(rows: Any, op: Reduction, out: Any = None) -> Any:
+    """The rows reduced as a binary tree: (0 ∘ 1) ∘ (2 ∘ 3), … Ranks that hold aligned blocks of a
+    power of two get, block by block, the tree of all. The result is in `out`, by default the first
+    of the rows, whose contents are used up."""
+    out = rows[0] if out is None else out
     step = 1
     while step < len(rows):
+        last = 2 * step >= len(rows)
         for i in range(0, len(rows) - step, 2 * step):
-            op(rows[i], rows[i + step], rows[i])
+            op(rows[i], rows[i + step], out if last else rows[i])
         step *= 2
-    return rows[0]
+    if len(rows) == 1 and out is not rows[0]:
+        out[...] = rows[0]
+    return out
 
 
 class Members:

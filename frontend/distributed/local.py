@@ -168,6 +168,7 @@ class Peer:
             message.into[message.at : message.at + count] = ring
             message.at += count
             message.done = message.at == len(message.into)
+            self.large = None if message.done else message  # who asked for it may hold it alone
             self.in_at = (self.in_at + count) % len(self.in_ring)
             self.unsent += FRAME.pack(TAKEN, 0, count)
         elif kind == TAKEN:

@@ -55,10 +55,18 @@ class Bucket:
         self.dtype: DType = parameters[0].tensor_type.dtype
         self.flat = np.zeros(int(sizes[-1]), self.dtype.numpy)
         self.waiting: set[int] = set()
+        self.forget()
         self.work: Work | WorkFuture | None = None
+
+    def forget(self) -> None:
+        """Hold no gradients: of a step under way `places` are where they lie that backward was told
+        where to write, `here` are those that lie in the array."""
+        self.places: list[np.ndarray | None] = [None] * len(self.parameters)
+        self.here: list[Tensor | None] = [None] * len(self.parameters)
 
     def begin(self) -> None:
         """Take an array that nobody else reads: gradients of an earlier step may be kept."""
+        self.forget()
         self._begin_in(
             sum(
                 getattr(getattr(p._grad, "_value", None), "base", None) is self.flat
@@ -66,9 +74,15 @@ class Bucket:
             )
         )
 
+    def begin_apart(self) -> None:
+        """The same, and none that gradients there now lie in: they are added to."""
+        self.forget()
+        self._begin_in(0)
+
     def begin_call(self, reads_grads: bool) -> None:
         """The same before a step that gives `.grad` other tensors: those there now may be kept
         too, or, with `reads_grads`, be read while new ones are written."""
+        self.forget()
         lying = 0
         for p in self.parameters if not reads_grads else ():
             held = p._instance_state
@@ -94,22 +108,24 @@ class Bucket:
     def take(self, position: int) -> None:
         """Have the gradient of a parameter lie in the array; zeros where there is none."""
         gradient = self.parameters[position]._grad
-        view = self.view(position)
         if gradient is None:
-            view[...] = 0
-        elif not np.shares_memory(gradient._value, view):
-            view[...] = gradient._array("a gradient")
+            self.view(position)[...] = 0
+        elif gradient._value is not self.places[position]:
+            view = self.view(position)
+            if not np.shares_memory(gradient._value, view):
+                view[...] = gradient._array("a gradient")
+                gradient = None
+        self.here[position] = gradient
         self.waiting.discard(id(self.parameters[position]))
 
     def hand_out(self, position: int) -> None:
         """Have `.grad` of a parameter be a view of the array, which was written."""
         parameter = self.parameters[position]
-        gradient = parameter._grad
-        view = self.view(position)
-        if gradient is not None and np.shares_memory(gradient._value, view):
-            count_write(gradient._counter)
+        here = self.here[position]
+        if here is not None and parameter._grad is here:
+            count_write(here._counter)
         else:
-            parameter.grad = make(view, parameter.tensor_type)
+            parameter.grad = make(self.view(position), parameter.tensor_type)
 
 
 class GradBucket:
@@ -160,6 +176,20 @@ def buckets_of(parameters: Sequence[Any], capacity: int) -> list[Bucket]:
     return [Bucket(i, members) for i, members in enumerate(buckets)]
 
 
+class _Arrival:
+    """The hook of each parameter: backward calls it with one whose gradient is there, and asks it
+    before where that may lie."""
+
+    def __init__(self, reducer: Reducer):
+        self.reducer = reducer
+
+    def __call__(self, parameter: Any) -> None:
+        self.reducer.ready(parameter)
+
+    def place(self, parameter: Any) -> np.ndarray | None:
+        return self.reducer.place(parameter)
+
+
 class Reducer:
     """The buckets of a model, and what becomes of a gradient that is there. `divisor` is by how
     much sums are divided; `finished` is called when gradients were averaged, `ready_in_trace` in
@@ -186,11 +216,14 @@ class Reducer:
         self.under_way = False
         self.syncs: Callable[[], bool] = lambda: True
         self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
+        self.begun = False  # whether the buckets have their arrays
+        arrival = _Arrival(self)
         for p in self.parameters:
-            p.register_post_accumulate_grad_hook(self.ready)
+            p.register_post_accumulate_grad_hook(arrival)
 
     def check_finished(self) -> None:
         """Raise RuntimeError where backward left gradients out."""
+        self.begun = False
         if not self.under_way:
             return
         self.under_way = False
@@ -214,7 +247,7 @@ class Reducer:
         if tracing():
             self.ready_in_trace(parameter)
             return
-        if not self.syncs() or (self.members.size == 1 and self.comm_hook is None):
+        if not self._averages():
             return
         self.check_plain(parameter)
         if not self.under_way:
@@ -222,6 +255,21 @@ class Reducer:
         bucket, position = self.places[id(parameter)]
         bucket.take(position)
         self._launch()
+
+    def place(self, parameter: Any) -> np.ndarray | None:
+        """Where backward may write the gradient of a parameter, which it then adds to nothing; None
+        where it is not averaged next."""
+        if not self._averages():
+            return None
+        self._begin_buckets()
+        bucket, position = self.places[id(parameter)]
+        if bucket.places[position] is not None:
+            return None
+        bucket.places[position] = place = bucket.view(position)
+        return place
+
+    def _averages(self) -> bool:
+        return self.syncs() and (self.members.size > 1 or self.comm_hook is not None)
 
     @staticmethod
     def check_plain(parameter: Any) -> None:
@@ -239,12 +287,17 @@ class Reducer:
 
     def _begin(self) -> None:
         self.under_way, self.next = True, 0
-        for bucket in self.buckets:
-            bucket.begin()
+        self._begin_buckets()
         for p in self.parameters if self.unused else ():
             if id(p) in (self.unused or ()):
                 bucket, position = self.places[id(p)]
                 bucket.take(position)
+
+    def _begin_buckets(self) -> None:
+        if not self.begun:
+            self.begun = True
+            for bucket in self.buckets:
+                bucket.begin()
 
     def _launch(self) -> None:
         """Begin the buckets that are full, in order; after the last one wait for all."""
@@ -254,7 +307,7 @@ class Reducer:
             bucket.work = self.reduced(bucket)
         if self.next == len(self.buckets):
             self._finish()
-        else:
+        elif self.next:
             current().advance()
 
     def reduced(self, bucket: Bucket) -> Any:
@@ -268,13 +321,14 @@ class Reducer:
         return current().start(name, steps, self.timeout)
 
     def _finish(self) -> None:
-        self.under_way = False
+        self.under_way = self.begun = False
         anywhere = None if self.unused is None else self._used_anywhere()
         for bucket in self.buckets:
             self.settle(bucket)
             for i, p in enumerate(bucket.parameters):
                 if anywhere is None or p._grad is not None or anywhere[id(p)]:
                     bucket.hand_out(i)
+            bucket.forget()
         self.finished()
 
     def settle(self, bucket: Bucket) -> None:
@@ -343,6 +397,7 @@ class Reducer:
 
     def shadow(self) -> None:
         """Take part in what the others reduce, with nothing to add: for a rank without input."""
+        self.begun = False
         for bucket in self.buckets:
             bucket.begin()
             bucket.flat[:] = 0

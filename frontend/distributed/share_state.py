@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.tensors.generator import Generator, default_generator
+from frontend.engine.tensors.generator_bytes import GeneratorState
 from frontend.engine.tensors.memory_tracking import count_write
 
 
@@ -41,26 +42,35 @@ def mixed(seed: int, share: int) -> int:
 
 class RandomStates:
     """The state of the default generator at the start of a step; each share draws from streams of
-    its own that follow from it, whatever rank has the share."""
+    its own that follow from it, whatever rank has the share. Steps whose code draws nothing start
+    from the same words, so what follows from these is kept."""
 
     def __init__(self) -> None:
+        self._words = np.empty(0, np.int32)  # those that the rest follows from
+        self._began: dict[int, GeneratorState] = {}
+
+    def open(self) -> None:
+        """A step starts."""
         self.start = default_generator.state_arrays()
         self.seed, self.counter = map(int, self.start.inside)
-        ahead = Generator()
-        ahead.put_arrays(self.start)
-        high, low = map(int, ahead.words(2))
-        self.drawn = (high << 32) ^ (low & 0xFFFFFFFF)
-        self.behind = ahead.state_arrays()
+        if not np.array_equal(self._words, self.start.twister):
+            ahead = Generator()
+            ahead.put_arrays(self.start)
+            high, low = map(int, ahead.words(2))
+            self.drawn = (high << 32) ^ (low & 0xFFFFFFFF)
+            self._behind = ahead.state_arrays().twister
+            self._words, self._began = self.start.twister, {}
         self.advanced = 0
         self.scripts_drew = False
 
     def begin(self, share: int) -> None:
         """Put the default generator at the start of a share's streams."""
-        generator = default_generator.manual_seed(mixed(self.drawn, share))
-        self.began = generator.state_arrays()._replace(
-            inside=np.array([mixed(self.seed, share), self.counter])
-        )
-        generator.put_arrays(self.began)
+        began = self._began.get(share)
+        if began is None:
+            seeded = Generator().manual_seed(mixed(self.drawn, share))
+            began = self._began[share] = seeded.state_arrays()
+        self.began = began._replace(inside=np.array([mixed(self.seed, share), self.counter]))
+        default_generator.put_arrays(self.began)
 
     def end(self) -> None:
         """Note what a share drew."""
@@ -76,6 +86,6 @@ class RandomStates:
     def leave(self) -> None:
         """Put the default generator behind the step: where all shares drew alike, the same on all
         ranks."""
-        state = self.behind if self.scripts_drew else self.start
+        state = self.start._replace(twister=self._behind) if self.scripts_drew else self.start
         after = state._replace(inside=np.array([self.seed, self.counter + self.advanced]))
         default_generator.put_arrays(after)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,9 @@ class Executable:
         self._types = [(type.dtype.numpy, type.shape) for type in program.argument_types]
         self._updated = {target: output for output, target in program.aliases}
         aliased = dict(program.aliases)
-        fresh_outputs = [i for i in range(len(program.output_types)) if i not in aliased]
+        self._fresh_outputs = fresh_outputs = [
+            i for i in range(len(program.output_types)) if i not in aliased
+        ]
         self._fresh = [
             (_aligned if type.nbytes >= ALIGNED_FROM else np.empty, type.shape, type.dtype.numpy)
             for type in (program.output_types[output] for output in fresh_outputs)
@@ -144,11 +146,18 @@ class Executable:
     def __call__(self, *arrays: Any) -> tuple[Array, ...]:
         return self.run(list(arrays))
 
-    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+    def run(
+        self, arrays: list[Any], places: Sequence[Array | None] | None = None
+    ) -> tuple[Array, ...]:
         """The same for a list, which is used up. Where an interrupt comes when native code has run,
-        what was raised has the results as its attribute `written`: inputs are updated."""
-        for make, shape, dtype in self._fresh:
-            arrays.append(make(shape, dtype))
+        what was raised has the results as its attribute `written`: inputs are updated. `places[i]`
+        is where output i is written that updates no input, if it is a contiguous array of its type
+        (in which no argument lies), else a fresh one."""
+        if places is None:
+            for make, shape, dtype in self._fresh:
+                arrays.append(make(shape, dtype))
+        else:
+            self._append_places(arrays, places)
         try:
             frame = self._frames.pop()  # one step, so that two threads never get the same frame
         except IndexError:
@@ -164,6 +173,17 @@ class Executable:
             if frame.has_finished:
                 error.written = self._results(arrays)  # type: ignore[attr-defined]
             raise
+
+    def _append_places(self, arrays: list[Any], places: Sequence[Array | None]) -> None:
+        for (make, shape, dtype), output in zip(self._fresh, self._fresh_outputs):
+            place = places[output]
+            if (
+                place is None
+                or not place.flags.carray
+                or (place.shape, place.dtype) != (shape, dtype)
+            ):
+                place = make(shape, dtype)
+            arrays.append(place)
 
     def _new_frame(self) -> CallMemory:
         return CallMemory(self, self._block(self._program.native.block_bytes + PADDING))

@@ -203,10 +203,12 @@ class Instance(Executable):
         """The graph with its sizes unknown."""
         return self._owner.graph
 
-    def run(self, arrays: list[Any]) -> tuple[Array, ...]:
+    def run(
+        self, arrays: list[Any], places: Sequence[Array | None] | None = None
+    ) -> tuple[Array, ...]:
         """As `Executable.run`."""
         self._owner.runs(self)
-        return super().run(arrays)
+        return super().run(arrays, places)
 
     def give_back(self) -> None:
         """Keep no memory for the next call. (A call under way keeps its own.)"""

@@ -37,6 +37,24 @@ def arrays(seed: int = 0) -> list[np.ndarray]:
     return [random.standard_normal(shape).astype(f32) for shape in [(4, 3), (3, 5), (5,)]]
 
 
+def test_outputs_are_written_where_they_are_to_lie_if_they_fit() -> None:
+    executable, given = affine(), arrays()
+    (expected,) = executable(*given)
+    flat = np.zeros(40, f32)
+    place = flat[3:23].reshape(4, 5)  # at no boundary of a vector
+    assert executable.run([*given], [place])[0] is place
+    assert place.tobytes() == expected.tobytes() and not flat[:3].any() and not flat[23:].any()
+    for other in (None, np.zeros((5, 4), f32), np.zeros((4, 5)), np.zeros((5, 4), f32).T):
+        (result,) = executable.run([*given], [other])
+        assert result is not other and result.tobytes() == expected.tobytes()
+    turned = [given[0].T.copy().T, *given[1:]]  # prepared first: the call is made twice
+    place[...] = 0
+    assert executable.run(turned, [place])[0] is place and place.tobytes() == expected.tobytes()
+    state, total = np.ones(8, f32), np.zeros((), f32)
+    results = update().run([state, np.ones(8, f32)], [np.zeros(8, f32), total])
+    assert results[0] is state and results[1] is total and total == 16
+
+
 # -- arguments ------------------------------------------------------------------------------------
 
 

@@ -217,6 +217,8 @@ class ForwardCall:
         self.arrays = arrays
         self.values: tuple[Any, ...] | None = (*kept, *saved)
         self.versions = [None if t is None else t._counter[0] for t in tensors]
+        self.places: Sequence[Any] | None = None
+        """Where backward is to write the gradient of each operand, None for anywhere."""
 
     def release(self) -> bool:
         """Forget the saved values."""
@@ -244,7 +246,12 @@ class ForwardCall:
         self._check(i for i in pair.split.saved_inputs if i not in pair.split.copied)
         assert self.values is not None
         incoming = [g._array("backward()") for g in cotangents]
-        values = run(pair.backward, [*self.values, *incoming])
+        arrays = [*self.values, *incoming]
+        holes, places = pair.split.holes, self.places
+        if places is None or len(places) != len(holes) or STATE.observer is not None:
+            values = run(pair.backward, arrays)
+        else:
+            values = pair.backward.run(arrays, [x for x, hole in zip(places, holes) if hole])
         return self._placed(iter(values))
 
     def _placed(self, arrays: Any) -> Any:

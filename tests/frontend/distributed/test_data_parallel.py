@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import weakref
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,82 @@ def _modes(rank: int, count: int) -> Any:
         trained(model, forward, own(X, rank, count), own(Y, rank, count))
         digests.append(digest(model, buffers=False))
     return digests
+
+
+class Tied(nn.Module):
+    """A weight that several products give gradients to, one turned, beside one of a single one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared, self.last = nn.Linear(12, 12), nn.Linear(12, 5)
+
+    def forward(self, x: Any) -> Any:
+        hidden = F.linear(self.shared(x), self.shared.weight.t())
+        return self.last(hidden)
+
+
+def _written_in_place(rank: int, count: int) -> Any:
+    """Backward writes gradients to where they are reduced, step by step the same memory; not where
+    several are added up, or somebody else has them."""
+    x, results = own(X, rank, count), []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        net = Tied()
+        there = _watched(net)
+        model = DDP(torch.compile(net) if compiled else net)
+        flats: list[Any] = []
+        for _ in range(3):
+            model.zero_grad(), there.clear()
+            model(x).square().sum().backward()
+            flats.append(weakref.ref(model.reducer.buckets[0].flat))
+        assert len({id(flat()) for flat in flats}) == 1 and flats[0]() is not None
+        (flat,) = [bucket.flat for bucket in model.reducer.buckets]
+        assert np.shares_memory(flat, there["last.weight"])
+        assert not compiled or np.shares_memory(flat, there["shared.weight"])
+        results.append([p.grad.numpy().tobytes() for p in net.parameters()])
+        there.clear()
+        del flat
+        _added_and_asked_for(model, net.last.weight, x)
+        both = model(x).sum() + model(2 * x).sum()  # two calls, one backward
+        model.zero_grad()
+        both.backward()
+        whole = torch.from_numpy(X)
+        hidden = [net.shared(each) @ net.shared.weight for each in (whole, 2 * whole)]
+        expected = (hidden[0] + hidden[1]).sum(0).detach() / count
+        np.testing.assert_allclose(net.last.weight.grad[0], expected, rtol=1e-4, atol=1e-4)
+    assert results[0] == results[1]
+    return results
+
+
+def _watched(net: Any) -> dict[str, Any]:
+    """Where gradients are when backward has them, by name: from before the hooks of the model."""
+    there: dict[str, Any] = {}
+    for name, p in net.named_parameters():
+        p.register_post_accumulate_grad_hook(
+            lambda p, name=name: there.__setitem__(name, p.grad.numpy())
+        )
+    return there
+
+
+def _added_and_asked_for(model: Any, weight: Any, x: Any) -> None:
+    model.zero_grad()
+    loss = model(x).sum()
+    loss.backward(retain_graph=True)
+    once = weight.grad.numpy().copy()
+    loss.backward()  # adds to what lies there
+    np.testing.assert_allclose(weight.grad, 2 * once, rtol=1e-5)
+    model.zero_grad()
+    loss = model(x).sum()
+    (asked,) = torch.autograd.grad(loss, [weight], retain_graph=True)
+    before = asked.numpy().copy()
+    loss.backward()  # what was asked for is the caller's, and of this rank alone
+    assert asked.numpy().tobytes() == before.tobytes() != weight.grad.numpy().tobytes()
+    np.testing.assert_allclose(weight.grad, once, rtol=1e-5)
+
+
+def test_gradients_are_written_where_they_are_reduced() -> None:
+    first, second = checked(2, _written_in_place)
+    assert first == second
 
 
 class Branches(nn.Module):

@@ -9,6 +9,7 @@ nodes and leaves run here, in PyTorch's order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
@@ -29,7 +30,9 @@ from graphc.autodiff.sweep import Record, added, sweep
 from graphc.errors import ShapeError
 from graphc.ir.graph_queries import reachable
 from graphc.ir.types import DType
+from graphc.ops.movement import transpose
 from graphc.ops.nn.products import addmm
+from graphc.references import is_sole_view
 
 _SEQUENCE = attrgetter("sequence")
 
@@ -63,14 +66,16 @@ def _swept(
     for tensor, gradient in roots:
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-    nodes, leaves = _reachable(cotangents)
+    nodes, leaves, placed = _reachable(cotangents)
+    placed = placed and inputs is None and run is None and not create_graph
+    places = _places(nodes) if placed else {}
     needed = None if targets is None else _leading_to(nodes, set(targets))
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
         leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
     if run is not None:
         run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
-    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves)
+    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves, places)
     sweep(records, cotangents, _around(run), _after)
     for edge in at_inputs:
         if isinstance(edge[0], Tensor) and edge in cotangents:
@@ -86,7 +91,7 @@ def _swept(
             if STATE.mode is not None and STATE.mode.history(leaf) is not None:
                 passed.append((leaf, gradient))
                 continue
-            accumulate(leaf, gradient, create_graph, taken)
+            accumulate(leaf, gradient, create_graph, taken, places.get(edge))
             if not leaf._post_hooks:
                 continue
             for hook in _running(leaf._post_hooks):
@@ -117,12 +122,12 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
     return _hooked(edge[0]._hooks, cotangents[edge])
 
 
-def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int]]:
-    """Every op node behind the roots, latest first; and of the leaves with hooks among them, the
-    number of the last node that gives to each."""
+def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int], bool]:
+    """Every op node behind the roots, latest first; of the leaves with hooks among them, the number
+    of the last node that gives to each; and whether leaves have hooks that follow the sum."""
     reached: set[TapeNode] = set()
     work = [node for node, _ in cotangents if isinstance(node, TapeNode)]
-    hooked = False
+    hooked = placed = False
     while work:
         node = work.pop()
         if node in reached:
@@ -135,16 +140,50 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
                     work.append(before)
                 elif before._hooks:
                     hooked = True
+                elif before._post_hooks:
+                    placed = True
     nodes = sorted(reached, key=_SEQUENCE, reverse=True)
     if not hooked:
-        return nodes, {}
+        return nodes, {}, placed
     leaves = {
         edge: node.sequence
         for node in nodes
         for edge in node.edges
         if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
     }
-    return nodes, leaves
+    return nodes, leaves, placed
+
+
+def _places(nodes: list[TapeNode]) -> dict[Any, np.ndarray]:
+    """Where gradients are to lie, by what hooks of the leaves say (`place`, as those of
+    DistributedDataParallel do): of leaves that one node alone gives to."""
+    counts = Counter([edge for node in nodes for edge in node.edges if edge is not None])
+    places: dict[Any, np.ndarray] = {}
+    for edge, count in counts.items():
+        leaf = edge[0]
+        if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks or leaf._grad is not None:
+            continue
+        for hook in (leaf._post_hooks or {}).values():
+            place = hook.place(leaf) if hasattr(hook, "place") else None
+            if place is not None:
+                places[edge] = place
+    for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
+        place = places.get(node.edges[0]) if node.op is transpose else None
+        own = (node, 0)
+        watched = node.hooks or node.prehooks or node.posthooks or node.retained
+        if place is not None and counts[own] == 1 and not watched:
+            places[own] = place.transpose(node.attributes["permutation"])
+    return places
+
+
+def _is_at(value: Any, place: np.ndarray) -> bool:
+    """Whether an array of the type of `place` is the same memory."""
+    if value is place:
+        return True
+    if value.__class__ is not np.ndarray or value.base is not place.base:
+        return False
+    same: bool = value.__array_interface__["data"] == place.__array_interface__["data"]
+    return same and value.flags.c_contiguous
 
 
 def behind(node: Any) -> set[Any]:
@@ -187,6 +226,7 @@ def _unpacked(
     needed: dict[TapeNode, tuple[bool, ...]] | None,
     retain_graph: bool,
     leaves: dict[Edge, int],
+    places: dict[Any, np.ndarray],
 ) -> Iterator[Record]:
     """Records for the sweep. When one is drawn, the gradients of its results are complete: hooks
     see them here, and requested ones are kept. Hooks of a leaf are called as soon as the last node
@@ -201,10 +241,12 @@ def _unpacked(
             _run_prehooks(node, cotangents)
         wanted = None if needed is None else needed[node]
         on_arrays_here = on_arrays and node.posthooks is None
-        if not (on_arrays_here and passed_on(node, wanted, cotangents)):
+        if not (on_arrays_here and passed_on(node, wanted, cotangents, places)):
             record = node.unpack((True,) * len(node.edges) if wanted is None else wanted)
             if on_arrays and record.op is addmm:
                 record.op = LINEAR
+            if hasattr(node.op, "places"):
+                node.op.places = [places.get(edge) for edge in node.edges] if places else None
             yield record
         if not retain_graph:
             node.free()
@@ -347,12 +389,17 @@ def _elements(gradient: Tensor) -> Any:
 
 
 def accumulate(
-    variable: Tensor, gradient: Tensor, create_graph: bool, taken: set[int] | None = None
-) -> None:
+    variable: Tensor, gradient: Tensor, create_graph: bool, taken: set[int] | None = None,
+    place: np.ndarray | None = None,
+) -> None:  # fmt: skip
     """Add `gradient` to `variable.grad`: in place, unless the sum itself is to be differentiated.
-    `taken` holds the ids of arrays that belong to others: those are copied."""
+    `taken` holds the ids of arrays that belong to others: those are copied. `place`: where the
+    first one may have been written."""
     present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
     if present is None:
+        if place is not None and _is_at(gradient._value, place) and not create_graph:
+            variable.grad = make(place, gradient.tensor_type)
+            return
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
     elif create_graph or present._requires_grad:
         variable.grad = _added(present, gradient)
@@ -402,7 +449,8 @@ def _owned(variable: Tensor, gradient: Tensor, taken: set[int] | None) -> Tensor
     value = gradient._value
     if isinstance(value, np.ndarray):
         shared = taken is None or id(value) in taken or variable._hooks
-        if shared or value.base is not None or not value.flags.c_contiguous:
+        owns = value.base is None or is_sole_view(value)
+        if shared or not owns or not value.flags.c_contiguous:
             value = value.copy(order="C")
         if taken is not None:
             taken.add(id(value))

@@ -12,7 +12,7 @@ not read is passed as one number, spread to its shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
@@ -50,10 +50,13 @@ _UNKNOWN: Any = object()
 _SIMPLE = {INPUT, CONSTANT, broadcast.name, reshape.name, "extent"}
 
 
-def passed_on(node: TapeNode, needed: Flags | None, gradients: Gradients) -> bool:
+def passed_on(
+    node: TapeNode, needed: Flags | None, gradients: Gradients, places: Mapping[Any, _Array]
+) -> bool:
     """Whether the gradients of a node's results were handed on to its operands (`needed`: which of
-    them; None: all that take one). Nothing was done where that is left to the op's own rule: for
-    gradients of parts, sparse ones, types without kernels, errors."""
+    them; None: all that take one), written to `places` where there is one for an edge. Nothing was
+    done where that is left to the op's own rule: for gradients of parts, sparse ones, types without
+    kernels, errors."""
     rules = node.saves.rules
     if rules is None:
         return _moved_back(node, gradients)
@@ -69,7 +72,7 @@ def passed_on(node: TapeNode, needed: Flags | None, gradients: Gradients) -> boo
     rule = rules.get((needed, present), _UNKNOWN)
     if rule is _UNKNOWN:
         rule = rules[needed, present] = ArrayRule.of(node, needed, present) if arrays else None
-    values = None if rule is None or not fit else rule.run(node, arrays)
+    values = None if rule is None or not fit else rule.run(node, arrays, places)
     if rule is None or values is None:
         for index, gradient in enumerate(of_results):
             if gradient is not None:
@@ -104,7 +107,7 @@ class ArrayRule:
     """The rule of an op for operands of some types. Its values are those given (gradients, results,
     operands, as the rule's graph takes them), the constants, and what the steps make of them."""
 
-    __slots__ = ("_blank", "_inputs", "_outputs", "_steps", "gradients")
+    __slots__ = ("_blank", "_inputs", "_outputs", "_steps", "gradients", "makers")
 
     def __init__(
         self, saves: Saves, blank: list[Any], first: int, steps: list[Step],
@@ -117,6 +120,9 @@ class ArrayRule:
         self._steps = steps
         self.gradients = gradients
         """Of each operand that gets one: its position, the gradient's place, its type."""
+        self.makers = self._makers()
+        """By step the position of the operand whose gradient alone it makes, and the views of it
+        that follow, the latest first."""
 
     @staticmethod
     def of(node: TapeNode, needed: Flags | None, present: Flags) -> ArrayRule | None:
@@ -143,7 +149,40 @@ class ArrayRule:
         gradients = [(i, at, types[i]) for i, at in zip(rule.positions, places, strict=True)]
         return ArrayRule(saves, blank, len(present_types), steps, gradients)
 
-    def run(self, node: TapeNode, arrays: list[Any]) -> list[Any] | None:
+    def _makers(self) -> dict[int, tuple[int, list[Callable[..., Any]]]]:
+        by_place = {at: i for i, (*_, results) in enumerate(self._steps) for at in results}
+        sources: dict[int, tuple[int, list[Callable[..., Any]]]] = {}
+        several: set[int] = set()
+        for position, place, _ in self.gradients:
+            views: list[Callable[..., Any]] = []
+            step = by_place.get(place)
+            while step is not None and (view := self._steps[step][1]) is not None:
+                back = _undone(view)
+                if back is None:
+                    break
+                views.append(back)
+                (before,) = self._steps[step][2](range(len(self._blank)))
+                step = by_place.get(before)
+            if step is None or self._steps[step][1] is not None or len(self._steps[step][3]) > 1:
+                continue
+            several |= {step} & sources.keys()
+            sources[step] = position, views
+        return {step: source for step, source in sources.items() if step not in several}
+
+    def _places(self, edges: Any, places: Mapping[Any, _Array]) -> dict[int, _Array]:
+        """Where the results of steps are to lie."""
+        result = {}
+        for step, (position, views) in self.makers.items():
+            place = places.get(edges[position])
+            if place is not None:
+                for back in views:
+                    place = back(place)
+                result[step] = place
+        return result
+
+    def run(
+        self, node: TapeNode, arrays: list[Any], places: Mapping[Any, _Array]
+    ) -> list[Any] | None:
         """All values, of the gradients and of what the node saved. None where one of these is no
         array, or was changed since."""
         values = self._blank[:]
@@ -153,8 +192,11 @@ class ArrayRule:
         for gradient in arrays:
             if gradient.__class__ is not _Array:
                 return None
-        for native, view, fetch, results in self._steps:
-            if view is None:
+        of_steps = self._places(node.edges, places) if places else {}
+        for number, (native, view, fetch, results) in enumerate(self._steps):
+            if number in of_steps:
+                result = native.into(of_steps[number], fetch(values))  # type: ignore[union-attr]
+            elif view is None:
                 result = native.call(*fetch(values))  # type: ignore[union-attr]
             else:
                 result = view(*fetch(values))
@@ -252,6 +294,14 @@ def _step_of(
         view: Callable[..., Any] = _stacked if op is stack else op.view
         return None, partial(view, **attributes)
     return native_op(op, types, attributes), None
+
+
+def _undone(view: Callable[..., Any]) -> Callable[..., Any] | None:
+    """What makes of an array one that this view of it is equal to the first; None where it is no
+    transposition."""
+    if not isinstance(view, partial) or view.func != transpose.view:
+        return None
+    return partial(np.transpose, axes=inverse_permutation(view.keywords["permutation"]))
 
 
 def _stacked(*arrays: Array, axis: int) -> Array:

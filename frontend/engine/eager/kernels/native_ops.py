@@ -14,7 +14,7 @@ that array, and the kernel is one that reads it so; others are copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from frontend.engine.eager.kernels.kernel_families import family, known_results
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from graphc.runtime.direct_call import DirectCall, Strides
     from graphc.runtime.executable import Executable
 
-Run = Callable[[list[Array]], tuple[Array, ...]]
+Run = Callable[[list[Array], Sequence[Array] | None], tuple[Array, ...]]
 
 _MEMO: Bounded[Any, NativeOp] = Bounded(4096)
 _LAYOUTS = 64
@@ -80,17 +80,22 @@ class NativeOp:
         results = self.call(*arrays)
         return results if results.__class__ is tuple else (results,)
 
-    def _called(self, *arrays: Array) -> Any:
+    def _called(self, *arrays: Array, places: Sequence[Array] | None = None) -> Any:
         """`call` where native code has not seen such arrays, or does not take them by itself."""
         key = tuple([None if array.flags.c_contiguous else array.strides for array in arrays])
         try:
             run, bases = self._by_strides.get(key) or self._prepared(key, arrays)
-            results = run([a if base is None else base(a) for a, base in zip(arrays, bases)])
+            operands = [a if base is None else base(a) for a, base in zip(arrays, bases)]
+            results = run(operands, places)
         except GraphError:
             # Native code knows the extremes, NumPy names the first element that is wrong.
             self.op.run(arrays, self.attributes)
             raise
         return results[0] if len(results) == 1 else results
+
+    def into(self, place: Array, arrays: Sequence[Array]) -> Any:
+        """`call`, whose one result is written to `place`, a contiguous array, if it fits."""
+        return self._called(*arrays, places=[place])
 
     def _prepared(self, key: tuple[Strides, ...], arrays: Arrays) -> tuple[Run, list[Base]]:
         """What runs arrays of these strides, and how each is passed to it."""
