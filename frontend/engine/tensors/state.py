@@ -81,7 +81,7 @@ Caches, which change no result:
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
-- `engine.tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
+- `engine.tensors.generator._native`: of native code that draws
 - `engine.tracing.assertions._asserted`: of tests of assertions
 - `engine.outside.bytecode.scan_bytecode`: of code objects
 - `engine.tracing.assertions._asserted`: the same
