@@ -11,19 +11,24 @@ import frontend as torch
 from tests.counted_calls import calls
 
 DRAWS = {
-    "torch.rand(16, 16)": 30,
-    "torch.randn(256)": 38,
-    "torch.randint(0, 10, (16,))": 28,
-    "torch.randperm(64)": 32,
-    "torch.multinomial(v, 1)": 120,
-    "v.uniform_()": 40,
-    "v.normal_()": 45,
+    "torch.rand(16, 16, generator=g)": 30,
+    "torch.randn(256, generator=g)": 38,
+    "torch.randint(0, 10, (16,), generator=g)": 28,
+    "torch.randperm(64, generator=g)": 32,
+    "torch.multinomial(v, 1, generator=g)": 120,
+    "v.uniform_(generator=g)": 40,
+    "v.normal_(generator=g)": 45,
 }
 
 
 def counted(statement: str) -> int:
     """Functions, of Python and C, that run in a call which was seen before."""
-    space: dict[str, Any] = {"torch": torch, "v": torch.rand(256), "a": torch.rand(64, 64)}
+    space: dict[str, Any] = {
+        "torch": torch,
+        "g": torch.Generator(),
+        "v": torch.rand(256),
+        "a": torch.rand(64, 64),
+    }
     call = eval(f"lambda: {statement}", space)
     for _ in range(3):
         call()
