@@ -19,16 +19,23 @@ DRAWS = {
     "v.uniform_(generator=g)": 40,
     "v.normal_(generator=g)": 45,
 }
+CALLS = {
+    "a.t()": (15, 19),
+    "a.sum()": (17, 22),
+    "a.max()": (21, 27),
+    "a.chunk(4, 1)": (40, 51),
+    "a.split(16)": (41, 52),
+    "v + t": (16, 22),
+    "torch.topk(a, 3)": (46, 54),
+}
+"""Without a gradient, and with one."""
 
 
-def counted(statement: str) -> int:
+def counted(statement: str, gradient: bool = False) -> int:
     """Functions, of Python and C, that run in a call which was seen before."""
-    space: dict[str, Any] = {
-        "torch": torch,
-        "g": torch.Generator(),
-        "v": torch.rand(256),
-        "a": torch.rand(64, 64),
-    }
+    space: dict[str, Any] = {"torch": torch, "g": torch.Generator()}
+    for name, shape in (("v", (256,)), ("t", ()), ("a", (64, 64))):
+        space[name] = torch.rand(shape, requires_grad=gradient)
     call = eval(f"lambda: {statement}", space)
     for _ in range(3):
         call()
@@ -38,3 +45,10 @@ def counted(statement: str) -> int:
 @pytest.mark.parametrize("statement", DRAWS)
 def test_draws(statement: str) -> None:
     assert counted(statement) <= DRAWS[statement]
+
+
+@pytest.mark.parametrize("statement", CALLS)
+def test_calls(statement: str) -> None:
+    plain, recorded = CALLS[statement]
+    assert counted(statement) <= plain
+    assert counted(statement, gradient=True) <= recorded
