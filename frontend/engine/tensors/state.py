@@ -24,6 +24,7 @@ Of the process, since PyTorch has it so:
 - `distributions.kl.registry._KL_REGISTRY`: `register_kl`
 - `distributions.constraint_registry.biject_to`: its `register`
 - `distributions.constraint_registry.transform_to`: and its
+- `engine.compiled.stance.STANCE`: `set_stance`
 - `engine.sizes.size_rules._MARKS`: `mark_dynamic`, `mark_static`
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
