@@ -98,13 +98,13 @@ _LAZY = {
 _DECLARED = {name: module for module, kinds in _LATE.items() for name in kinds["torch"].split()}
 
 _MODULES = (
-    "_C", "__config__", "_custom_ops", "_dynamo", "_inductor", "_subclasses", "_tensor",
-    "_tensor_str", "_utils", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
-    "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx",
-    "gguf", "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "onnx",
-    "ops", "overrides", "profiler", "quantization", "quasirandom", "random", "return_types",
-    "safetensors", "serialization", "signal", "sparse", "special", "storage", "testing",
-    "types", "version", "vision", "xpu",
+    "_C", "__config__", "_custom_ops", "_dynamo", "_functorch", "_inductor", "_logging",
+    "_subclasses", "_tensor", "_tensor_str", "_utils", "accelerator", "amp", "ao", "backends",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func",
+    "functional", "futures", "fx", "gguf", "hub", "jit", "library", "linalg", "masked", "mps",
+    "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "quantization",
+    "quasirandom", "random", "return_types", "safetensors", "serialization", "signal", "sparse",
+    "special", "storage", "testing", "types", "version", "vision", "xpu",
 )  # fmt: skip
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from frontend.engine.compiled.compiler import compile
 from frontend.engine.compiled.eager_parts import disable, is_compiling
 from frontend.engine.compiled.packed_copies import PACKED
+from frontend.engine.compiled.stance import set_stance
 from frontend.engine.sizes.size_rules import mark_dynamic, mark_static
 from frontend.export.capture import EXPORTING
 
@@ -54,16 +53,6 @@ def reset() -> None:
 
 def cudagraph_mark_step_begin() -> None:
     """Nothing to mark: there are no CUDA graphs."""
-
-
-@contextmanager
-def set_stance(stance: str = "default", **options: Any) -> Iterator[None]:
-    """Only "default": raises NotImplementedError for another stance."""
-    if stance != "default":
-        raise NotImplementedError(
-            f"set_stance({stance!r}): compile(..., disable=True) runs a function eagerly"
-        )
-    yield
 
 
 def get_packing_limit() -> int:

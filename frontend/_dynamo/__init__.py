@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from frontend._dynamo import config, eval_frame
+from frontend._dynamo import compiled_autograd, config, eval_frame, utils
 from frontend._dynamo.eval_frame import OptimizedModule
 from frontend.compiler import (
     allow_in_graph,
@@ -20,10 +20,11 @@ from frontend.compiler import (
 from frontend.namespace.stubs import stubs
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result",
+    "compiled_autograd", "config", "disable",
     "disallow_in_graph", "eval_frame", "explain", "export", "forbid_in_graph", "graph_break",
     "is_compiling", "is_dynamo_supported", "list_backends", "mark_dynamic", "mark_static",
-    "mark_static_address", "maybe_mark_dynamic", "reset",
+    "mark_static_address", "maybe_mark_dynamic", "reset", "utils",
 ]  # fmt: skip
 globals().update(stubs("_dynamo"))
 

@@ -138,7 +138,8 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def numpy_names(function: Callable[..., Any]) -> Any:
-    """`function`, taking `axis` for `dim` and `keepdims` for `keepdim` too."""
+    """`function`, taking `axis` for `dim` and `keepdims` for `keepdim` too. `positional` of it is
+    what may be called where there are no keywords."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -151,6 +152,7 @@ def numpy_names(function: Callable[..., Any]) -> Any:
                 keywords[_NUMPY_NAMES[name]] = keywords.pop(name)
         return function(*arguments, **keywords)
 
+    wrapper.positional = function  # type: ignore[attr-defined]
     return wrapper
 
 

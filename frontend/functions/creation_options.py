@@ -19,7 +19,11 @@ def shape_of(sizes: tuple[Any, ...], name: str = "size()") -> tuple[int, ...]:
     RuntimeError for negative ones."""
     if len(sizes) == 1 and sizes[0].__class__ is tuple:
         sizes = sizes[0]
-    elif len(sizes) == 1 and isinstance(sizes[0], Sequence | Tensor | np.ndarray):
+    elif (
+        len(sizes) == 1
+        and sizes[0].__class__ is not int
+        and isinstance(sizes[0], Sequence | Tensor | np.ndarray)
+    ):
         single = isinstance(sizes[0], Tensor | np.ndarray) and not sizes[0].ndim
         sizes = sizes if single or isinstance(sizes[0], str) else tuple(sizes[0])
     if all([type(size) is int and size >= 0 for size in sizes]):
@@ -58,7 +62,7 @@ def finished(result: Tensor, requires_grad: Any, device: Any = CPU) -> Tensor:
 def kind_of(dtype: Any, out: Any, default: DType) -> DType:
     """The dtype of a result: the one wanted, that of `out`, or `default`. Raises RuntimeError
     where `out` has another one than is wanted."""
-    if not isinstance(out, Tensor):
+    if out is None or not isinstance(out, Tensor):
         return default if dtype is None else as_dtype(dtype)
     if dtype is not None and as_dtype(dtype) is not out.dtype:
         raise RuntimeError(

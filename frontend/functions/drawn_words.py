@@ -7,6 +7,7 @@ which the first is the upper half.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,6 @@ from graphc.ops import mersenne_twister as twister
 
 Values = Any
 """A NumPy array, or a tensor of a trace or on meta."""
-BLOCK = 1 << 13
-"""Words that are taken together, so that they stay in the cache."""
-# NumPy takes arrays without dimensions in half the time that it takes numbers.
-_HIGH_BITS, _LONG_STEP = np.array(2**21 - 1, np.int64), np.array(2.0**-53)
-_LOW_BITS, _STEP = np.array(0xFFFFFF, np.int64), np.array(2.0**-24, np.float32)
 
 
 def words(count: int, generator: Generator | None) -> Values:
@@ -51,58 +47,40 @@ def after(state: Tensor, count: int) -> Tensor:
 
 
 def in_dtype(values: Values, dtype: DType) -> Values:
-    if isinstance(values, np.ndarray):
-        return values.astype(dtype.numpy, copy=False)
+    if values.__class__ is np.ndarray:
+        return values if values.dtype is dtype.numpy else values.astype(dtype.numpy)
     return casted(values, dtype)
 
 
-def as_tensor(values: Values, shape: tuple[int, ...]) -> Tensor:
-    """A tensor of this shape over the values."""
+def as_tensor(values: Values, shape: tuple[int, ...], kind: DType) -> Tensor:
+    """A tensor of this shape over the values, which are of this dtype."""
     if values.__class__ is np.ndarray:
-        kind = DType.of(values.dtype)
         type = INTERNED.get((kind, shape)) or TensorType(kind, shape)
-        return make(values if values.ndim == len(shape) == 1 else values.reshape(shape), type)
+        return make(values if values.shape == shape else values.reshape(shape), type)
     return values.reshape(shape)
 
 
-def long_words(drawn: Values, count: int) -> Values:
-    """Words of 64 bits, i64[count], from twice as many."""
+def fractions(size: int | tuple[int, ...], kind: DType, generator: Generator | None) -> Values:
+    """Numbers in [0, 1), so many in a row or of a shape: f32 of 24 bits, f64 of 53."""
+    source = generator or default_generator
+    if not is_recorded(source):
+        name = "long_fractions" if kind is DType.f64 else "fractions"
+        return source.fill(name, np.empty(size, kind.numpy))
+    count = math.prod(size) if isinstance(size, tuple) else size
+    if kind is DType.f64:
+        return long_fractions(words(2 * count, source), count)
+    return in_dtype(words(count, source) & 0xFFFFFF, kind) * 2.0**-24
+
+
+def long_fractions(drawn: Tensor, count: int) -> Tensor:
+    """Those in f64, of their words in a trace."""
+    return in_dtype(_long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
+
+
+def _long_words(drawn: Tensor, count: int) -> Tensor:
+    """Words of 64 bits, i64[count], from twice as many in a trace."""
     pairs = in_dtype(drawn, DType.i64).reshape((count, 2))
     return pairs[:, 0] * 2**32 + (pairs[:, 1] & (2**32 - 1))
-
-
-def fractions(count: int, kind: DType, generator: Generator | None) -> Values:
-    """Numbers in [0, 1): f32 of 24 bits, f64 of 53."""
-    if kind is DType.f64:
-        return long_fractions(words(2 * count, generator), count)
-    source = generator or default_generator
-    if count <= BLOCK or is_recorded(source):
-        return _shares(words(count, source), kind)
-    numbers = np.empty(count, np.float32)
-    for start in range(0, count, BLOCK):
-        block = numbers[start : start + BLOCK]
-        np.multiply(source.words(len(block)) & 0xFFFFFF, np.float32(2.0**-24), out=block,
-                    casting="unsafe")  # fmt: skip
-    return numbers
-
-
-def _shares(drawn: Values, kind: DType) -> Values:
-    """Numbers in [0, 1) in f32, of the low 24 bits of words that nobody else holds."""
-    if not isinstance(drawn, np.ndarray):
-        return in_dtype(drawn & 0xFFFFFF, kind) * 2.0**-24
-    numbers = np.bitwise_and(drawn, _LOW_BITS, drawn).astype(np.float32)
-    return np.multiply(numbers, _STEP, numbers)
-
-
-def long_fractions(drawn: Values, count: int) -> Values:
-    """Those in f64, of their words."""
-    if isinstance(drawn, np.ndarray):
-        pairs = drawn.reshape(count, 2)
-        numbers = (pairs[:, 0] & _HIGH_BITS) << 32
-        numbers += pairs[:, 1]
-        shares = numbers.astype(np.float64)
-        return np.multiply(shares, _LONG_STEP, shares)
-    return in_dtype(long_words(drawn, count) & (2**53 - 1), DType.f64) * 2.0**-53
 
 
 def scaled(numbers: Values, width: float, first: float) -> Values:
@@ -153,17 +131,19 @@ def between(numbers: Values, low: float, high: float) -> Values:
     return scaled(numbers, float(np.float32(high - low)), low)
 
 
-def whole(count: int, low: int, span: int, wide: bool, generator: Generator | None) -> Values:
+def whole(
+    shape: tuple[int, ...], low: int, span: int, wide: bool, generator: Generator | None
+) -> Values:
     """i64 numbers in [low, low + span): what is left of a word, or with `wide` of one of 64 bits,
     divided by `span`."""
+    source = generator or default_generator
+    if not is_recorded(source):
+        name = "long_remainders" if wide else "remainders"
+        return source.fill(name, np.empty(shape, np.int64), span, low)
+    count = math.prod(shape)
     if not wide:
-        drawn = words(count, generator)
-        if isinstance(drawn, np.ndarray):
-            rest = np.remainder(drawn, span, drawn)
-            return rest + low if low else rest
-        return (in_dtype(drawn, DType.i64) & (2**32 - 1)) % span + low
-    rest = _unsigned_rest(long_words(words(2 * count, generator), count), span)
-    return rest + low
+        return (in_dtype(words(count, source), DType.i64) & (2**32 - 1)) % span + low
+    return _unsigned_rest(_long_words(words(2 * count, source), count), span) + low
 
 
 def _unsigned_rest(bits: Values, span: int) -> Values:
@@ -184,14 +164,8 @@ def _unsigned_rest(bits: Values, span: int) -> Values:
 def order(count: int, generator: Generator | None) -> Tensor:
     """A permutation of 0 … count-1, i64."""
     if count < 2:
-        return as_tensor(np.arange(count, dtype=np.int64), (count,))
-    drawn = words(count - 1, generator)
-    if isinstance(drawn, np.ndarray):
-        if count < LEAST_NATIVE:
-            return as_tensor(twister.order_by(drawn), (count,))
-        drawn = as_tensor(drawn.astype(np.int32), (count - 1,))
-    return CONTEXT.apply(twister.shuffled, (drawn,), {})[0]
-
-
-LEAST_NATIVE = 1 << 15
-"""Below so many elements a permutation is not worth native code."""
+        return as_tensor(np.arange(count, dtype=np.int64), (count,), DType.i64)
+    source = generator or default_generator
+    if not is_recorded(source):
+        return as_tensor(source.order(count), (count,), DType.i64)
+    return CONTEXT.apply(twister.shuffled, (words(count - 1, source),), {})[0]

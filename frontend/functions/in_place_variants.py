@@ -85,7 +85,9 @@ def _kept(target: Tensor, new: Tensor) -> Tensor:
 
 @public(at="", method=True)
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """The elements of `src`, cast and broadcast, in place of this tensor's."""
+    """The elements of `src`, cast and broadcast, in place of this tensor's; a number everywhere."""
+    if isinstance(src, int | float | complex):
+        return fill_(self, src)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' must be Tensor, not {type(src).__name__}")
     same = src.tensor_type.shape == self.tensor_type.shape

@@ -298,9 +298,10 @@ swapdims = transpose
 @public(method=True, node="T")
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; fewer dimensions are left as they are."""
-    if input.dim() > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.dim()}D")
-    return transposed(input, tuple(range(input.dim()))[::-1])
+    rank = input.dim()
+    if rank > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    return transposed(input, (1, 0) if rank == 2 else tuple(range(rank)))
 
 
 def swapped(input: Tensor, name: str) -> Tensor:

@@ -102,8 +102,10 @@ def topk(
     else:
         indices = s.contiguous(s.narrow(order_of(x, axis, largest), axis, 0, k))
         pair = picked(x, indices, axis), indices
-    whole = return_types.topk(*(each if not k else _as_ranked(each, input) for each in pair))
-    return stored(whole, out)
+    if k and not input.dim():
+        pair = tuple([_as_ranked(each, input) for each in pair])
+    whole = return_types.topk(*pair)
+    return whole if out is None else stored(whole, out)
 
 
 def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: bool) -> Any:

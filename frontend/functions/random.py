@@ -111,11 +111,11 @@ def uniform(
         pairs = uniform((*shape, 2), kind.computes_as, generator)
         return joined(pairs[..., 0], pairs[..., 1])
     wide = kind.computes_as
-    count = math.prod(shape)
-    numbers = words.fractions(count, wide, generator)
-    if (low, high) != (0, 1):
-        numbers = words.between(numbers, low, high)
-    drawn = words.as_tensor(numbers, shape)
+    if (low, high) == (0, 1):
+        numbers = words.fractions(shape, wide, generator)
+    else:  # in a row: NumPy's arithmetic on arrays without dimensions gives no arrays
+        numbers = words.between(words.fractions(math.prod(shape), wide, generator), low, high)
+    drawn = words.as_tensor(numbers, shape, wide)
     if wide is kind:
         return drawn
     rounded = casted(casted(drawn, kind), wide)
@@ -138,14 +138,14 @@ def normal_numbers(
         return joined(pairs[..., 0], pairs[..., 1])
     count = math.prod(shape)
     if count == 0:
-        return words.as_tensor(np.empty(0, kind.numpy), shape)
+        return words.as_tensor(np.empty(0, kind.numpy), shape, kind)
     if in_a_row and count >= ROW:
         numbers = in_blocks(count, kind, generator)
     else:
         numbers = in_pairs(count, generator)
     if (deviation, mean) != (1, 0):
         numbers = words.scaled(numbers, deviation, mean)
-    return words.as_tensor(words.in_dtype(numbers, kind), shape)
+    return words.as_tensor(words.in_dtype(numbers, kind), shape, kind)
 
 
 LONG_RANGE = 2**28
@@ -162,8 +162,7 @@ def whole_numbers(
         _checked(generator)
     span = high - low
     long = span >= LONG_RANGE if wide is None else wide
-    drawn = words.whole(math.prod(shape), low, span, long, generator)
-    return words.as_tensor(drawn, shape)
+    return words.as_tensor(words.whole(shape, low, span, long, generator), shape, DType.i64)
 
 
 def in_memory_order(like: Tensor, draw: Callable[[tuple[int, ...], bool], Tensor]) -> Tensor:
@@ -211,10 +210,10 @@ def rand(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Uniform in [0, 1)."""
-    check_options(device, layout, pin_memory)
+    place = check_options(device, layout, pin_memory)
     shape, kind = _of(sizes, size, "rand()"), kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "check_uniform_bounds")
-    drawn = uniform(shape, kind, drawn_on(device, generator))
+    drawn = uniform(shape, kind, drawn_on(place, generator))
     return (
         drawn if out is None and not requires_grad else finished(stored(drawn, out), requires_grad)
     )
@@ -238,10 +237,10 @@ def _standard_normal(
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    check_options(device, layout, pin_memory)
+    place = check_options(device, layout, pin_memory)
     kind = kind_of(dtype, out, STATE.default_dtype)
     _need_float(kind, "normal_kernel_cpu")
-    drawn = normal_numbers(shape, kind, drawn_on(device, generator), in_a_row=in_a_row)
+    drawn = normal_numbers(shape, kind, drawn_on(place, generator), in_a_row=in_a_row)
     return (
         drawn if out is None and not requires_grad else finished(stored(drawn, out), requires_grad)
     )
@@ -255,7 +254,7 @@ def randint(
 ) -> Tensor:  # fmt: skip
     """Whole numbers in [low, high), int64 unless `dtype` says otherwise; `randint(high, size)`
     starts at 0. Raises RuntimeError for an empty range and for one that the dtype does not hold."""
-    check_options(device, layout, pin_memory)
+    place = check_options(device, layout, pin_memory)
     if size is None and high is not None:
         low, high, size = 0, low, high
     elif high is None:
@@ -267,7 +266,7 @@ def randint(
     kind = kind_of(dtype, out, DType.i64)
     if kind is not DType.i64 or not -(2**63) <= first < last <= 2**63:
         check_range(first, last, kind)
-    source = drawn_on(device, generator)
+    source = drawn_on(place, generator)
     numbers = whole_numbers(first, last, shape_of((size,), "randint()"), source)
     if kind is DType.i64 and out is None and not requires_grad:
         return numbers
@@ -324,9 +323,8 @@ def randperm(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """0 … n-1 in random order, int64 unless `dtype` says otherwise."""
-    check_options(device, layout, pin_memory)
-    count = _whole("randperm()", "n", n)
-    (size,) = shape_of((count,), "randperm()")
+    place = check_options(device, layout, pin_memory)
+    (size,) = shape_of((_whole("randperm()", "n", n),), "randperm()")
     kind = kind_of(dtype, out, DType.i64)
     greatest = 2 ** DIGITS[kind] if kind.is_float else bounds(kind)[1]
     if size - 1 > greatest:
@@ -334,7 +332,7 @@ def randperm(
             f"n is too large for the result tensor type: {SCALAR_NAMES[kind]} does not hold "
             f"{size - 1}"
         )
-    order = words.order(size, _checked(drawn_on(device, generator)))
+    order = words.order(size, _checked(drawn_on(place, generator)))
     if kind is DType.i64 and out is None and not requires_grad:
         return order
     return finished(stored(casted(order, kind), out), requires_grad)

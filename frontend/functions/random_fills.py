@@ -25,7 +25,7 @@ from frontend.functions import drawn_words
 from frontend.functions import pointwise as f
 from frontend.functions.drawn_words import Values, fractions
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.types import DType
+from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import mersenne_twister as twister
 from graphc.ops.movement import concat, reshape, slice_
@@ -68,28 +68,34 @@ def pairs_formula(numbers: Any, pairs: int) -> Any:
 
 
 @functools.cache
-def _kernel(formula: Formula, kind: DType, block: int, count: int) -> Any:
-    """Native code of a formula of a block of numbers, which are `count` rows or pairs."""
+def _kernel(formula: Formula, dtype: np.dtype[Any], block: int, count: int) -> Any:
+    """A function in native code: a formula of a block of numbers, which are `count` rows or
+    pairs."""
     with IMPORTING:
         from graphc.runtime.compile import compile  # not before it is needed: loads LLVM
+        from graphc.runtime.direct_call import DirectCall
+        from graphc.runtime.executable import Executable
 
-    builder = GraphBuilder(formula.__name__)
+    type, builder = TensorType(DType.of(dtype), (block,)), GraphBuilder(formula.__name__)
     with builder.at(None):
-        numbers = builder.input("numbers", f"{kind.value}[{block}]")
+        numbers = builder.input("numbers", str(type))
         graph = builder.finish(formula(numbers, count))
-    return compile(graph, threads=1).run
+    executable = compile(graph, threads=1)
+    assert isinstance(executable, Executable), "blocks have one size"
+    direct = DirectCall(lambda array: executable.run([array])[0])
+    direct.add(executable, (type,), (None,))
+    return direct.function
 
 
 def _applied(formula: Formula, numbers: Values, together: int) -> Values:
     """A formula of numbers of which so many belong together."""
     if not isinstance(numbers, np.ndarray):
         return formula(numbers, numbers.shape[0] // together)
-    count = len(numbers)
+    count = numbers.size
     block = ROW if count <= ROW else SMALL if count <= SMALL else block_length(count)
-    run = _kernel(formula, DType.of(numbers.dtype), block, block // together)
+    run = _kernel(formula, numbers.dtype, block, block // together)
     if count == block:
-        whole: np.ndarray = run([numbers])[0]
-        return whole
+        return run(numbers)
     result = np.empty_like(numbers)
     for start in range(0, count, block):
         part = numbers[start : start + block]
@@ -97,7 +103,7 @@ def _applied(formula: Formula, numbers: Values, together: int) -> Values:
             padded = np.zeros(block, numbers.dtype)
             padded[: len(part)] = part
             part = padded
-        result[start : start + block] = run([part])[0][: count - start]
+        result[start : start + block] = run(part)[: count - start]
     return result
 
 

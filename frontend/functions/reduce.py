@@ -8,7 +8,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from frontend.engine.eager.dispatch import CONTEXT, filled
+from frontend.engine.eager.dispatch import CONTEXT, apply_reduction, filled
 from frontend.engine.eager.promotion import casted, floating
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.engine.tensors.tensor import Tensor
@@ -67,7 +67,10 @@ def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> T
     """`op` over `dim`, the reduced dimensions kept with size 1 where `keepdim`."""
     shape = x._sizes
     axes = axes_of(dim, len(shape))
-    result = CONTEXT.apply(op, (x,), {"axes": axes, **attributes})[0]
+    if attributes:
+        result = CONTEXT.apply(op, (x,), {"axes": axes, **attributes})[0]
+    else:
+        result = apply_reduction(op, x, axes)
     if not keepdim:
         return result
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
@@ -79,10 +82,11 @@ def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> T
 
 def _summand(name: str, x: Any, dtype: Any) -> Tensor:
     """What sum and prod add up: integers and bools as int64."""
-    need_tensors(name, input=x)
+    if not isinstance(x, Tensor):
+        need_tensors(name, input=x)
     if dtype is not None:
         return casted(x, as_dtype(dtype))
-    return x if x.dtype.is_float else casted(x, DType.i64)
+    return x if x.tensor_type.dtype.is_float else casted(x, DType.i64)
 
 
 @public(method=True, numpy_names=True)
@@ -165,9 +169,11 @@ def aminmax(
 
 
 def _extreme(name: str, op: Any, x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    need_tensors(name, input=x)
-    _needs_elements(name, x, None if dim == () else dim)
-    if x.dtype is not DType.bool:
+    if not isinstance(x, Tensor):
+        need_tensors(name, input=x)
+    if 0 in x.tensor_type.shape:
+        _needs_elements(name, x, None if dim == () else dim)
+    if x.tensor_type.dtype is not DType.bool:
         return reduced(op, x, dim, keepdim)
     return casted(reduced(op, casted(x, DType.i32), dim, keepdim), DType.bool)
 

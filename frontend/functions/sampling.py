@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.engine.eager.dispatch import apply_binary, apply_unary
 from frontend.engine.eager.promotion import aligned, casted
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.generator import drawn_on
@@ -32,9 +33,12 @@ from frontend.functions.random import (
     uniform,
     whole_numbers,
 )
+from frontend.functions.reduce import argmax
 from frontend.functions.shape import expand
-from frontend.functions.unary import log1p, tan
+from frontend.functions.unary import tan
 from graphc.ir.types import DType
+from graphc.ops import elementwise as e
+from graphc.ops.scalar_functions import special
 
 
 def all_satisfy(condition: Callable[[np.ndarray], Any], *parameters: Tensor) -> bool:
@@ -141,12 +145,9 @@ def multinomial(
     if isinstance(out, Tensor) and out.dtype is not DType.i64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {SCALAR_NAMES[out.dtype]}")
     _check_weights(input)
-    with no_grad():
-        if not replacement or num_samples == 1:
-            positions = _race(input.detach(), num_samples, generator)
-        else:
-            positions = _with_replacement(input.detach(), num_samples, generator)
-        return stored(positions, out)
+    draw = _with_replacement if replacement and num_samples > 1 else _race
+    positions = draw(input.detach(), num_samples, generator)
+    return positions if out is None else stored(positions, out)
 
 
 def _check_weights(weights: Tensor) -> None:
@@ -167,8 +168,8 @@ def _race(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     Spirakis, "Weighted random sampling with a reservoir", 2006)."""
     source = drawn_on(weights.device, generator)
     clocks = casted(_exponential(weights._sizes, source), weights.dtype)
-    haste = weights / clocks
-    return haste.argmax(-1, keepdim=True) if count == 1 else topk(haste, count, -1)[1]
+    haste = apply_binary(e.div, weights, clocks)
+    return argmax(haste, -1, True) if count == 1 else topk(haste, count, -1)[1]
 
 
 def _with_replacement(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
@@ -184,7 +185,8 @@ def _exponential(
     shape: tuple[int, ...], generator: Generator | None, rate: float | None = None
 ) -> Tensor:
     """Exponential numbers of a rate (None: 1), in f64."""
-    numbers = f.neg(log1p(-uniform(shape, DType.f64, generator)))
+    fractions = uniform(shape, DType.f64, generator)
+    numbers = apply_unary(e.neg, apply_unary(special.log1p, apply_unary(e.neg, fractions)))
     return numbers if rate is None else numbers / rate
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.eager.autocasting import widest_precision
-from frontend.engine.eager.dispatch import CONTEXT, joined_plainly, view_plainly
+from frontend.engine.eager.dispatch import CONTEXT, joined_plainly, slices_plainly
 from frontend.engine.eager.promotion import casted, result_type
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
@@ -274,32 +274,12 @@ def _in_parts(x: Tensor, axis: int, size: int) -> tuple[Tensor, ...]:
 
 
 def _cut(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    plain = None if STATE.watched else _cut_plainly(x, axis, sizes)
+    plain = None if STATE.watched else slices_plainly(x, axis, sizes)
     if plain is not None:
         return plain
     parts, start = [], 0
     for size in sizes:
         parts.append(sliced(x, axis, start, size, 1))
-        start += size
-    return tuple(parts)
-
-
-def _cut_plainly(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...] | None:
-    """The parts as NumPy's views; None of what has no array, or a history with rules of its own."""
-    array, start = x._value, 0
-    if array.__class__ is not np.ndarray:
-        return None
-    whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (array.ndim - axis - 1)
-    steps = (1,) * array.ndim
-    parts = []
-    for size in sizes:
-        at = start if size else 0
-        value = array[(*whole, slice(at, at + size))]
-        place = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
-        part = view_plainly(m.slice_, place, x, value)
-        if part is None:
-            return None
-        parts.append(part)
         start += size
     return tuple(parts)
 

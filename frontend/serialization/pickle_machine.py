@@ -49,11 +49,13 @@ _GET = {"GET", "BINGET", "LONG_BINGET"}
 @dataclass(frozen=True, slots=True)
 class Call:
     """A function that pickles may call under `name`. One that is `budgeted` puts keys into dicts or
-    sets, and takes the budget that pays for them as its first argument."""
+    sets, and takes the budget that pays for them as its first argument. `of_class`: pickles may say
+    it as a class of which an object is made."""
 
     name: str
     function: Callable[..., Any]
     budgeted: bool = False
+    of_class: bool = False
 
 
 class PickleMachine:
@@ -213,7 +215,11 @@ class PickleMachine:
         self.stack.append(result)
 
     def _make(self) -> None:
-        arguments, kind = self._pop(), self._permitted(self._pop())
+        arguments, kind = self._pop(), self._pop()
+        if type(kind) is Call and kind.of_class:
+            self.stack += [kind, arguments]
+            return self._reduce()
+        kind = self._permitted(kind)
         if type(arguments) is not tuple or not isinstance(kind, type):
             raise Refused("it makes an object of something else than a class and arguments")
         self.budget.pay_for_arguments(arguments)

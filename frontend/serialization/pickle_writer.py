@@ -22,6 +22,7 @@ import numpy as np
 from frontend.engine.tensors.dtypes import Size, device
 from frontend.engine.tensors.tensor import Tensor
 from frontend.serialization.errors import CheckpointError
+from frontend.serialization.structure import NAMESPACE, is_namespace
 from graphc.ir.types import DType
 
 _DEPTH = 200
@@ -186,6 +187,8 @@ def _call_of(obj: Any, path: str) -> Called:
         return Called(plain, (_bytes(obj),))
     if kind is Size:
         return Called(Named("torch", "Size"), (tuple(obj),))
+    if is_namespace(obj):
+        return Called(Named(*NAMESPACE), (), dict(vars(obj)))
     if kind is device:
         return Called(
             Named("torch", "device"), (obj.type, *([] if obj.index is None else [obj.index]))
@@ -222,7 +225,7 @@ def _numpy_call(obj: Any, path: str) -> Called:
     raise CheckpointError(
         f"save: {path or 'the object'} is a {kind.__module__}.{kind.__qualname__}, which a "
         "checkpoint does not hold",
-        hint="tensors, numbers, texts, NumPy arrays, and containers of them",
+        hint="tensors, numbers, texts, NumPy arrays, a script's arguments, and containers of them",
     )
 
 

@@ -52,9 +52,18 @@ def checked(value: Any, budget: Budget) -> Any:
     return value
 
 
+NAMESPACE = ("argparse", "Namespace")
+
+
+def is_namespace(value: Any) -> bool:
+    """Whether it is a script's arguments. The class is known by name: not all scripts import it."""
+    return (type(value).__module__, type(value).__qualname__) == NAMESPACE
+
+
 def _size(item: Any, parts: list[tuple[int, int]], budget: Budget) -> tuple[int, int]:
     levels = 1 + max((levels for levels, _ in parts), default=0)
-    places = len(item) + sum(places for _, places in parts)
+    members = vars(item) if is_namespace(item) else item
+    places = len(members) + sum(places for _, places in parts)
     if levels > DEPTH:
         raise Refused(f"it is nested more than {DEPTH} deep, or contains itself")
     if parts and places > budget.all_steps:
@@ -65,7 +74,7 @@ def _size(item: Any, parts: list[tuple[int, int]], budget: Budget) -> tuple[int,
 def _is_container(value: Any) -> bool:
     """Whether a value holds others. Raises Refused for what no file of plain data holds."""
     kind = type(value)
-    if kind in _DICTS or kind in _SEQUENCES:
+    if kind in _DICTS or kind in _SEQUENCES or is_namespace(value):
         return True
     if kind in _PLAIN or isinstance(value, Tensor | np.generic | np.dtype):
         return False
@@ -73,6 +82,8 @@ def _is_container(value: Any) -> bool:
 
 
 def _parts(container: Any) -> Iterable[Any]:
+    if is_namespace(container):
+        return vars(container).values()
     if type(container) not in _DICTS:
         return container
     metadata = getattr(container, "_metadata", None)

@@ -16,6 +16,7 @@ from frontend.serialization.budget import Budget
 from frontend.serialization.errors import Refused
 from frontend.serialization.pickle_machine import Call, put_items, put_members
 from frontend.serialization.storages import ElementType
+from frontend.serialization.structure import is_namespace
 from graphc.ir.types import DType
 
 STORAGES = {
@@ -83,6 +84,12 @@ def _counter(budget: Budget, counts: Any = None) -> Counter[Any]:
     items = [part for pair in (counts or {}).items() for part in pair]
     result: Counter[Any] = put_items(Counter(), items, budget)
     return result
+
+
+def _namespace() -> Any:
+    import argparse  # hardly any file names it
+
+    return argparse.Namespace()
 
 
 def _default(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
@@ -190,6 +197,7 @@ def _table() -> Table:
         "collections.Counter": Call("Counter", _counter, budgeted=True),
         "collections.defaultdict": Call("defaultdict", _default),
         "_codecs.encode": Call("encode", _bytes),
+        "argparse.Namespace": Call("Namespace", _namespace, of_class=True),
     }
     return Table(table | numpy_names.TABLE)
 
@@ -198,13 +206,18 @@ TABLE = _table()
 
 
 def set_state(target: Any, state: Any) -> None:
-    """What BUILD does: versions of modules for the OrderedDict of a state dict, the content of a
-    NumPy array, the byte order of a NumPy dtype. Raises Refused for all else."""
+    """What BUILD does: versions of modules for the OrderedDict of a state dict, the arguments of a
+    script, the content of a NumPy array, the byte order of a NumPy dtype. Raises Refused for all
+    else."""
     if type(target) is OrderedDict:
         if type(state) is not dict or set(state) - {"_metadata"}:
             raise Refused("an OrderedDict with attributes other than _metadata")
         if not isinstance(state.get("_metadata", {}), dict):
             raise Refused("an OrderedDict whose _metadata is no dict")
+        vars(target).update(state)
+    elif is_namespace(target):
+        if type(state) is not dict or any(type(name) is not str for name in state):
+            raise Refused("a script's arguments without names")
         vars(target).update(state)
     else:
         numpy_names.set_state(target, state)

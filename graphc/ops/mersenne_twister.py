@@ -23,7 +23,7 @@ STATE = WORDS + 1
 """Elements of a state: the words, and the count of those that were used."""
 AS_SEEDED = STATE
 """The count where a seed gave the words: none of them is drawn."""
-_MIDDLE = 397
+MIDDLE = 397
 
 
 def _signed(word: int) -> int:
@@ -42,17 +42,17 @@ def _twist(s: Any, memory: SerialMemory) -> None:
         matrix = s.select(odd, s.constant(_signed(0x9908B0DF), word), s.constant(0, word))
         memory.store(at, s.xor(s.xor(memory.load(later), s.lshr(bits, 1)), matrix))
 
-    number, rest = memory.number, WORDS - _MIDDLE
+    number, rest = memory.number, WORDS - MIDDLE
 
     def ahead(at: Any) -> None:
-        renew(at, s.add(at, number(1)), s.add(at, number(_MIDDLE)))
+        renew(at, s.add(at, number(1)), s.add(at, number(MIDDLE)))
 
     def behind(at: Any) -> None:
         renew(at, s.add(at, number(1)), s.sub(at, number(rest)))
 
     memory.loop(0, rest, ahead)
     memory.loop(rest, WORDS - 1, behind)
-    renew(number(WORDS - 1), number(0), number(_MIDDLE - 1))
+    renew(number(WORDS - 1), number(0), number(MIDDLE - 1))
 
 
 def _tempered(s: Any, word: Any) -> Any:
@@ -147,14 +147,9 @@ def _write_order(s: Any, memory: SerialMemory) -> None:
 
 
 def _order(words: Array) -> Array:
-    return order_by(words.astype(np.int64) & (2**32 - 1))
-
-
-def order_by(words: Array) -> Array:
-    """The order that words give, here i64 of 0 to 2**32 - 1: see `shuffled`."""
     order = list(range(len(words) + 1))
     left = np.arange(len(order), 1, -1)
-    for at, other in enumerate((words % left).tolist()):
+    for at, other in enumerate(((words.astype(np.int64) & (2**32 - 1)) % left).tolist()):
         other += at
         order[at], order[other] = order[other], order[at]
     return np.array(order, np.int64)

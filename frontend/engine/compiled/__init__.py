@@ -8,7 +8,7 @@ changes; a specialization is that at certain sizes, and what calls run: inputs i
 results with what they are beside values, overlap where arguments share memory, packing and
 packed_copies of weights, freezing of those that stay. traced_function and differentiable run
 forward and backward apart, within a budget of bytes; staged runs native parts with exchanges
-between. fallback and eager_parts are what runs eagerly.
+between. fallback and eager_parts are what runs eagerly, stance is whether anything is compiled.
 
 Tools: tracers hand out the graph of a function without compiling it; explanation and trace_history
 are what `explain()` says, inspection and object_runs what graphc.debug looks at, dumping writes

@@ -37,6 +37,7 @@ from frontend.engine.compiled.specialization import (
     specialization_at,
 )
 from frontend.engine.compiled.specializations import Specializations
+from frontend.engine.compiled.stance import STANCE
 from frontend.engine.compiled.trace_history import TraceHistory
 from frontend.engine.outside.items import FirstCallError
 from frontend.engine.outside.kinds import forward_of, name_in, runs_eagerly
@@ -68,6 +69,8 @@ class CompiledFunction:
             functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if STANCE.now == "force_eager":
+            return self.function(*arguments, **keywords)
         cache = self._known.cache
         if cache is not None and not keywords and cache.fits(arguments):
             return cache.specialization.call(arguments)
@@ -87,6 +90,16 @@ class CompiledFunction:
             return one.call(leaves, computed)
         programs = len(self._history.lines)
         refusal = self._fallback.find(key, leaves, programs) if self._fallback.refusals else None
+        if refusal is None and STANCE.now != "default":
+            known = self._known_at_sizes(key, leaves)
+            if known is not None:
+                return known.call(leaves)
+            if STANCE.now == "fail_on_recompile":
+                raise RuntimeError(
+                    f"{name_of(self.function)} would be compiled for this call, where the stance "
+                    "is 'fail_on_recompile'"
+                )
+            return self.function(*arguments, **keywords)
         if refusal is None:
             try:
                 with traced_alone():
@@ -176,16 +189,23 @@ class CompiledFunction:
         rules: Rules = {}
         if dynamic is not False:
             rules = rules_of(dynamic, labels_of(self.function, structure), leaves)
-        serving = self._known.at_sizes(key, leaves)
-        if serving is None:
+        one = self._known_at_sizes(key, leaves)
+        if one is None:
             self._open_sizes.look_outside(key, self._known.by_signature)
             sized = self._open_sizes.sized(key, rules)
-            if sized is None:
+            if sized is not None:
+                return self._specialize_sized(key, leaves, structure, sized)
+        return one
+
+    def _known_at_sizes(self, key: Signature, leaves: list[Tensor]) -> Specialization | None:
+        """The specialization at these sizes of a program that serves them; None for none."""
+        with TRACE_LOCK.specializing:
+            serving = self._known.at_sizes(key, leaves)
+            if serving is None:
                 return None
-            return self._specialize_sized(key, leaves, structure, sized)
-        one, _ = serving
-        one.prepare(leaves)
-        return self._known.add(key, one)
+            one, _ = serving
+            one.prepare(leaves)
+            return self._known.add(key, one)
 
     def _specialize_sized(
         self, key: Signature, leaves: list[Tensor], structure: Any, sized: SizedArguments

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -260,6 +260,47 @@ def view_plainly(op: Any, attributes: dict[str, Any], x: Tensor, value: Any) -> 
     return result
 
 
+def slices_plainly(x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...] | None:
+    """`view_plainly` of the parts of these sizes along an axis, which follow each other."""
+    array, dtype, start = x._value, x.tensor_type.dtype, 0
+    if array.__class__ is not _Array:
+        return None
+    tracked, saves, edges = bool(STATE.grad_enabled), None, None
+    if tracked:
+        if x._view is not None:
+            x._view.bring_history(x)
+        if x._requires_grad:
+            if not dtype.is_computed:
+                return None  # complex numbers have rules of their own
+            edges = (x._edge or (x, 0),)
+    whole, lead, rest = (slice(None),) * axis, (0,) * axis, (0,) * (array.ndim - axis - 1)
+    steps, counter, former = (1,) * array.ndim, x._counter, x._former
+    parts, type = [], x.tensor_type
+    for size in sizes:
+        at = start if size else 0
+        start += size
+        value = array[(*whole, slice(at, at + size))]
+        if value.shape != type.shape:
+            type, saves = TensorType(dtype, value.shape), None
+        part = _new(Tensor)
+        part._value, part.tensor_type, part._counter = value, type, counter
+        part._view = view = _new(View)
+        view._parent, view._former = x, former
+        view.op, view.tracked = slice_, tracked
+        view.attributes = {"start": (*lead, at, *rest), "size": value.shape, "step": steps}
+        view.seen = view.known = counter[0]
+        if edges is not None:
+            node = _new(TapeNode)
+            if saves is None:
+                saves = Saves((x.tensor_type,), (type,), ((), ()))
+                saves.rules = None
+            node.op, node.attributes, node.saves = slice_, view.attributes, saves
+            node.sequence, node.edges = next_sequence(), edges
+            part._edge, part._requires_grad = (node, 0), True
+        parts.append(part)
+    return tuple(parts)
+
+
 def record_moved(
     op: Any, attributes: dict[str, Any], operands: tuple[Tensor, ...], result: Tensor
 ) -> None:
@@ -453,6 +494,16 @@ def apply_unary(op: Any, x: Tensor) -> Tensor:
         if x._requires_grad:
             record_one(prepared, (x,), (True,), (x._edge or (x, 0),), result)
     return result
+
+
+def apply_reduction(op: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """`CONTEXT.apply(op, (x,), {"axes": axes})[0]`."""
+    prepared = STATE.fast_path.get((op, x.tensor_type, "axes", axes))
+    if prepared is not None and prepared.plain and not prepared.region:
+        result = _applied_plainly(op, (x,), prepared)
+        if result is not None:
+            return result
+    return CONTEXT.apply(op, (x,), {"axes": axes})[0]
 
 
 def apply_binary(op: Any, x: Tensor, y: Tensor) -> Tensor:

@@ -104,10 +104,11 @@ def naming(function: Any, label: str | None, along: str | None) -> Any:
     """`function`, whose results' nodes have a name: `label`, or `along` where there are several."""
 
     by_tensors = label in {name for name, _ in _OF_TENSORS}
+    positional = getattr(function, "positional", function)  # see `numpy_names`
 
     @functools.wraps(function)
     def naming(*arguments: Any, **keywords: Any) -> Any:
-        result = function(*arguments, **keywords)
+        result = function(*arguments, **keywords) if keywords else positional(*arguments)
         edge = getattr(result, "_edge", None)
         if edge is not None:
             if label is not None:

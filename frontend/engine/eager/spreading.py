@@ -19,12 +19,19 @@ from graphc.ops.movement import broadcast
 class Spread:
     """The broadcast of tensors of one type to another: `type`, and what its nodes have."""
 
-    __slots__ = ("attributes", "saves", "type")
+    __slots__ = ("attributes", "saves", "strides", "type")
 
     def __init__(self, narrow: TensorType, shape: tuple[int, ...]):
         self.type = TensorType(narrow.dtype, shape)
+        self.strides = np.broadcast_to(np.empty(narrow.shape, narrow.dtype.numpy), shape).strides
         self.attributes = {"shape": shape}
         self.saves = Saves((narrow,), (self.type,), ((False,), (False,)))
+
+    def view(self, array: np.ndarray) -> np.ndarray:
+        """The array of one of these tensors, repeated; only to be read."""
+        if not array.flags.c_contiguous:
+            return np.broadcast_to(array, self.type.shape)
+        return np.ndarray(self.type.shape, array.dtype, array, 0, self.strides)
 
 
 def apply_spread(op: Any, x: Tensor, y: Tensor, of_x: Spread | None, of_y: Spread | None) -> Any:
@@ -39,9 +46,9 @@ def apply_spread(op: Any, x: Tensor, y: Tensor, of_x: Spread | None, of_y: Sprea
     if left.__class__ is not np.ndarray or right.__class__ is not np.ndarray:
         return None
     if of_x is not None:
-        left = broadcast.view(left, shape=kind_x.shape)
+        left = of_x.view(left)
     if of_y is not None:
-        right = broadcast.view(right, shape=kind_y.shape)
+        right = of_y.view(right)
     native = prepared.native
     value = native.call(left, right) if native else QUIET.run(prepared.compute, left, right)
     result = object.__new__(Tensor)

@@ -9,14 +9,14 @@ the (seed, counter) of what is drawn inside networks: dropout and its like.
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
-import threading
 from typing import Any
 
 import numpy as np
 
-from frontend.engine.tensors.dtypes import META, place_of
+from frontend.engine.tensors.dtypes import CPU, META, place_of
 from frontend.engine.tensors.generator_bytes import STATE_BYTES, GeneratorState, packed, unpacked
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, tracing
@@ -24,13 +24,14 @@ from frontend.engine.tensors.tensor import Tensor, from_data, make, make_writabl
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType, TensorType
-from graphc.ops.mersenne_twister import AS_SEEDED, WORDS
-from graphc.system import IMPORTING, after_fork
+from graphc.ops.mersenne_twister import WORDS
+from graphc.system import IMPORTING
 
-_WORDS = np.dtype(np.int64)
 _INSIDE = TensorType(DType.i64, (2,))
 _TWISTER = TensorType(DType.i32, (WORDS + 1,))
 _SPARE = TensorType(DType.f64, (2,))
+BLOCK = 1 << 16
+"""Numbers that are made by one call, during which no other thread of Python's runs."""
 
 
 class Generator:
@@ -54,13 +55,11 @@ class Generator:
 
     @property
     def twister(self) -> Tensor:
-        """Its words. They are computed when they are wanted first: NumPy's generators are loaded
-        for it."""
+        """Its words. They are computed when they are wanted first: native code is loaded for it."""
         if self._twister is None:
             # A tensor from outside, also where a trace comes to it first.
-            twister = make(np.empty(_TWISTER.shape, np.int32), _TWISTER)
-            ENGINE.seed(twister._value, int(self.inside._value[0]))
-            self._twister = twister
+            words = np.empty(_TWISTER.shape, np.int32)
+            self._twister = make(_native().seed(words, int(self.inside._value[0])), _TWISTER)
         return self._twister
 
     @property
@@ -88,8 +87,7 @@ class Generator:
         signed = number - 2**64 if number >= 2**63 else number
         if self._twister is not None and not self._twister.is_meta:
             words = np.empty(_TWISTER.shape, np.int32)
-            ENGINE.seed(words, signed)
-            self._twister._assign(make(words, _TWISTER))
+            self._twister._assign(make(_native().seed(words, signed), _TWISTER))
         self.spare._assign(from_data([0, 0], DType.f64))
         self.inside._assign(from_data([signed, 0], DType.i64))
         return self
@@ -106,22 +104,41 @@ class Generator:
 
     def words(self, count: int) -> np.ndarray:
         """The next words of the stream as i64 from 0 to 2**32 - 1, outside of a trace."""
+        return self.fill("words", np.empty(count, np.int64))
+
+    def fill(self, name: str, array: np.ndarray, *numbers: int) -> np.ndarray:
+        """A new array, filled by this function of `graphc.runtime.random_words`, outside of a
+        trace."""
         twister = self._twister
         if twister is None:
             twister = self.twister
-        array = twister._array("a random draw")
-        if not array.flags.writeable:
-            make_writable(array)
+        fill, state = getattr(_native(), name), _to_write(twister)
         try:
-            return ENGINE.words(array, count)
+            if array.size <= BLOCK:
+                fill(state, array, *numbers)
+            else:
+                flat = array.reshape(-1)
+                for start in range(0, flat.size, BLOCK):
+                    fill(state, flat[start : start + BLOCK], *numbers)
         finally:  # an interrupt that comes behind the write finds it counted
             count_write(twister._counter)
+        return array
+
+    def order(self, count: int) -> np.ndarray:
+        """A permutation of 0 … count-1, of 2 or more, in i64, outside of a trace."""
+        twister = self.twister
+        swap, state = _native().order, _to_write(twister)
+        order, last = np.empty(count, np.int64), count - 1
+        try:
+            for start in range(0, last, BLOCK):
+                swap(state, order, start, min(start + BLOCK, last))
+        finally:
+            count_write(twister._counter)
+        return order
 
     def advance(self, numbers: int) -> None:
         """Go on behind so many numbers of what is drawn inside networks, outside of a trace."""
-        array = self.inside._array("a random draw")
-        if not array.flags.writeable:
-            make_writable(array)
+        array = _to_write(self.inside)
         try:
             array[1] += numbers
         finally:
@@ -158,66 +175,26 @@ class Generator:
         return Generator().set_state(self.get_state())
 
 
+def _to_write(tensor: Tensor) -> np.ndarray:
+    """The array of a tensor of a generator, which draws change."""
+    array = tensor._value
+    if array.__class__ is not np.ndarray or STATE.mode is not None:
+        array = tensor._array("a random draw")
+    if not array.flags.carray:
+        make_writable(array)
+    return array
+
+
 def _tensor(type: TensorType, meta: bool) -> Tensor:
     return without_data(type) if meta else from_data(np.zeros(type.shape), type.dtype)
 
 
-class _WordEngine:
-    """NumPy's generator of the same words, loaded when it is wanted first, and its memory: the
-    words, and how many of them were used. It serves all streams, one after another."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.memory: np.ndarray | None = None
-
-    def _load(self) -> np.ndarray:
-        """Raises RuntimeError where NumPy's memory is another than is known of it."""
-        with IMPORTING:
-            import ctypes
-
-            import numpy.ctypeslib
-            from numpy.random import MT19937, RandomState
-
-        self.bits = MT19937(0)
-        self.seeding = RandomState(self.bits)
-        address = self.bits.ctypes.state_address
-        pointer = ctypes.cast(address, ctypes.POINTER(ctypes.c_int32))
-        memory = numpy.ctypeslib.as_array(pointer, _TWISTER.shape)
-        self.bits.random_raw(5)
-        state = self.bits.state["state"]
-        if memory[WORDS] != state["pos"] or (memory[:WORDS].view(np.uint32) != state["key"]).any():
-            raise RuntimeError("the state of numpy.random.MT19937 is not 624 words and a position")
-        self.memory = memory
-        return memory
-
-    def seed(self, words: np.ndarray, seed: int) -> None:
-        """Have `words` be the state that a seed, of which 32 bits count, begins with."""
-        with self.lock:
-            memory = self._load() if self.memory is None else self.memory
-            self.seeding.seed(seed % 2**32)
-            words[:] = memory
-        words[WORDS] = AS_SEEDED
-
-    def words(self, state: np.ndarray, count: int) -> np.ndarray:
-        """So many words, as i64, which takes the state on."""
-        with self.lock:
-            memory = self._load() if self.memory is None else self.memory
-            memory[:] = state
-            used = memory.item(WORDS)
-            if not 0 <= used <= WORDS:
-                used = memory[WORDS] = WORDS
-            raw = self.bits.random_raw(count)
-            if used + count <= WORDS:  # the words are the same, one more was used of each drawn
-                if count:
-                    state[WORDS] = used + count
-            else:
-                state[:] = memory
-        words: np.ndarray = raw.view(_WORDS)
-        return words
-
-
-ENGINE = _WordEngine()
-after_fork(ENGINE.__init__)  # type: ignore[misc]
+@functools.cache
+def _native() -> Any:
+    """`RandomWords`, loaded when numbers are drawn first."""
+    with IMPORTING:
+        from graphc.runtime.random_words import random_words
+    return random_words()
 
 
 def _outside_trace(what: str) -> None:
@@ -232,6 +209,8 @@ def _outside_trace(what: str) -> None:
 def drawn_on(place: Any, generator: Generator | None) -> Generator | None:
     """The generator to draw from where the numbers are wanted on a device: `generator`, but on
     meta, and where types alone are computed, where nothing is drawn, one of meta."""
+    if place is CPU and STATE.mode is None:
+        return generator
     drawn = place_of(place) is not META and (STATE.mode is None or STATE.mode.records)
     return generator if drawn else Generator(META)
 

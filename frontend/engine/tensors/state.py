@@ -24,6 +24,7 @@ Of the process, since PyTorch has it so:
 - `distributions.kl.registry._KL_REGISTRY`: `register_kl`
 - `distributions.constraint_registry.biject_to`: its `register`
 - `distributions.constraint_registry.transform_to`: and its
+- `engine.compiled.stance.STANCE`: `set_stance`
 - `engine.sizes.size_rules._MARKS`: `mark_dynamic`, `mark_static`
 - `devices.environment._deterministic`: switches that change nothing here
 - `devices.environment._matmul_precision`: the same
@@ -81,7 +82,7 @@ Caches, which change no result:
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
-- `engine.tensors.generator.ENGINE`: NumPy's generator, whose state is a stream's while it draws
+- `engine.tensors.generator._native`: of native code that draws
 - `engine.tracing.assertions._asserted`: of tests of assertions
 - `engine.outside.bytecode.scan_bytecode`: of code objects
 - `engine.tracing.assertions._asserted`: the same

@@ -64,3 +64,18 @@ def test_what_fills_has_no_dimensions(shape: tuple[int, ...]) -> None:
         torch.fill(x, value)
     assert x.tolist() == [0, 0, 0]
     assert x.fill_(torch.tensor(2)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_number_is_copied_everywhere(compiled: bool) -> None:
+    def step(rate: torch.Tensor, number: float) -> torch.Tensor:
+        return rate.copy_(number) * 2
+
+    run = torch.compile(step, fullgraph=True) if compiled else step
+    rate = torch.zeros(2)
+    for number in (0.5, 0.25, 3):
+        assert run(rate, number).tolist() == [2 * number] * 2
+        assert rate.tolist() == [number] * 2
+    assert torch.zeros(1, dtype=torch.int64).copy_(2.7).tolist() == [2]
+    with pytest.raises(TypeError, match="must be Tensor, not str"):
+        rate.copy_("x")  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from argparse import Namespace
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ OTHERS: list[Any] = [
     [np.arange(3, dtype="f4"), np.float64(2), np.array(["ab", "é"]), np.array([b"xy"]),
      np.array([[True, False]]), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.zeros((0, 3)),
      np.array(1 + 2j), np.arange(40, dtype="u2"), np.bool_(True)],
+    {"args": Namespace(lr=0.1, sizes=[1, 2], model=None), "none": Namespace()},
 ]  # fmt: skip
 
 

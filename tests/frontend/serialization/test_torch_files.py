@@ -10,6 +10,7 @@ import os
 import pickle
 import struct
 import zipfile
+from argparse import Namespace
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,15 @@ def test_a_state_dict_with_metadata_loads_into_a_module() -> None:
     layer = nn.Linear(3, 2)
     layer.load_state_dict(content)
     assert layer.weight.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_scripts_arguments_are_kept(tmp_path: Path) -> None:
+    arguments = Namespace(lr=0.1, betas=(0.9, 0.999), name="run", resume=None, gains=torch.ones(2))
+    torch.save({"args": arguments, "again": arguments, "none": Namespace()}, tmp_path / "run.pt")
+    back = torch.load(tmp_path / "run.pt")
+    assert type(back["args"]) is Namespace and back["again"] is back["args"]
+    assert (back["args"].lr, back["args"].betas, back["args"].name) == (0.1, (0.9, 0.999), "run")
+    assert back["args"].gains.tolist() == [1.0, 1.0] and back["none"] == Namespace()
 
 
 def trap(path: Path) -> str:

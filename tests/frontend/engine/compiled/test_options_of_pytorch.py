@@ -38,3 +38,19 @@ def test_former_names_of_amp_are_classes() -> None:
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.bfloat16
     with pytest.warns(UserWarning, match="CUDA is not available"):
         assert isinstance(torch.cuda.amp.autocast(), torch.cuda.amp.autocast)
+
+
+def test_names_around_pytorchs_compiler() -> None:
+    torch._logging.set_logs(recompiles=True)
+    torch._dynamo.config.compiled_autograd = True
+    torch._dynamo.config.compiled_autograd = False
+    torch._inductor.config.triton.unique_kernel_names = True
+    torch._inductor.config.cpp.threads = 1
+    torch._functorch.config.enable_autograd_cache = True
+    assert torch._dynamo.utils.is_compile_supported("cpu")
+    x = torch.ones(3, requires_grad=True)
+    with torch._inductor.utils.fresh_inductor_cache():
+        loss = torch.compile(lambda x: (x * x).sum())(x)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(fullgraph=True)):
+        loss.backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0] * 3

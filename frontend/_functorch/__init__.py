@@ -1,0 +1,6 @@
+"""`torch._functorch`: how PyTorch's compiler makes backward graphs, of which config names
+switches."""
+
+from __future__ import annotations
+
+from frontend._functorch import config as config
