@@ -26,7 +26,7 @@ from graphc.build.page import page_text
 from graphc.build.proof import CALLS, data_of, main_text, proven
 from graphc.build.shared_library import (
     LEVELS,
-    Library,
+    BuiltLibrary,
     check_module_name,
     flags_of,
     linked,
@@ -149,7 +149,7 @@ def _contents(
         f"{name}.safetensors": state_file(layout),
     }
     if kind == "shared":
-        library = Library(f"lib{name}.so", flags_of(target), layout)
+        library = BuiltLibrary(f"lib{name}.so", flags_of(target), layout)
         module = python_module(name, source, built, [library])
         contents |= {library.file: linked(code, name, target), f"{name}.py": module.encode()}
         return contents, built
@@ -197,7 +197,7 @@ def _wheel_contents(
         file = f"lib{name}_{identifier(each.name)}.so"
         code = object_code(name, source, built, layout, each, embeds=False)
         files[file] = linked(code, name, each)
-        libraries.append(Library(file, flags_of(each), layout))
+        libraries.append(BuiltLibrary(file, flags_of(each), layout))
     module = python_module(name, source, every[0], libraries)
     files["__init__.py"] = module.encode()
     file, content = wheel(name, files, machine)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.build.built_source import OfArgument, OfResult, OfState, SourceGraph
-from graphc.build.packed_weights import Packing, written_labels
+from graphc.build.packed_weights import WeightPacking, written_labels
 from graphc.codegen.program.standalone import StandaloneProgram
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
@@ -21,7 +21,7 @@ class BuiltProgram:
     source: SourceGraph
     native: StandaloneProgram
     guards: tuple[SizeGuard, ...]
-    packing: Packing | None = None
+    packing: WeightPacking | None = None
 
     def serves(self, sizes: Mapping[str, Any]) -> bool:
         """Whether it is right at these sizes and numbers."""
@@ -44,7 +44,7 @@ class BuiltPrograms:
         return next((each for each in self.programs if each.serves(sizes)), None)
 
     @property
-    def packings(self) -> tuple[Packing, ...]:
+    def packings(self) -> tuple[WeightPacking, ...]:
         """Those of its programs."""
         return tuple(each.packing for each in self.programs if each.packing is not None)
 

@@ -17,7 +17,7 @@ from graphc.build.built_source import (
 )
 from graphc.build.entry_points import AHEAD, DRIVER, EntryPoints, exported_names
 from graphc.build.error_texts import ErrorTexts
-from graphc.build.packed_weights import Packing, packed_apart, weights_of
+from graphc.build.packed_weights import WeightPacking, packed_apart, weights_of
 from graphc.build.state_layout import StateLayout
 from graphc.codegen.llvm.fma import COMPUTED, COMPUTED_NAME
 from graphc.codegen.llvm.native import emit_linked
@@ -132,7 +132,7 @@ class _Builder:
         native = standalone(plan, self.target, self.threads)
         return BuiltProgram(traced, native, guards, packing)
 
-    def _ahead(self, packings: Iterable[Packing]) -> Iterator[BuiltProgram]:
+    def _ahead(self, packings: Iterable[WeightPacking]) -> Iterator[BuiltProgram]:
         """What computes all packed values: not those again that are there."""
         packed = set[str]()
         for packing in packings:

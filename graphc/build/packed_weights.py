@@ -11,19 +11,19 @@ programs that read the same share it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
-from graphc.build.built_source import OfState, SourceGraph, StateArray
+from graphc.build.built_source import InputPlace, OfState, SourceGraph, StateArray
 from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.target import Target
 from graphc.ir.copying import extract
-from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import answered_by
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.passes.pipelines import without_frozen
+from graphc.passes.split_frozen import parts
 
 SAMPLES = 4
 """Words of each weight that a call compares with what they were when it was packed."""
@@ -31,7 +31,7 @@ WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class WeightPacking:
     """`ahead` takes weights and gives the packed values, all of them fields of the state. `main` is
     the graph of the calls, with what its sizes have to hold."""
 
@@ -69,7 +69,7 @@ def written_labels(source: SourceGraph) -> set[str]:
 
 def packed_apart(
     source: SourceGraph, level: str, target: Target, weights: Set[str]
-) -> Packing | None:
+) -> WeightPacking | None:
     """The graph without what these weights alone decide; None where that is nothing, and at the
     level none, which changes no graph. What depends on open sizes too stays in it."""
     own = weights - written_labels(source)
@@ -89,33 +89,21 @@ def packed_apart(
     if split is None:
         return None
     places, constants = [source.inputs[i] for i in positions], split.constants
-    parts = list(_parts(constants))
-    read = sorted({i for part in parts for i in part.sources})
-    values = tuple(OfState(part.label([places[i] for i in part.sources])) for part in parts)
-    ahead = extract(constants, constants.name, [Value(i) for i in read], list(constants.outputs))
+    values, read = list[OfState](), set[int]()
+    for sources, alone in parts(constants):
+        values.append(OfState(_label(tuple(places[i] for i in sources), alone)))
+        read |= set(sources)
+    used = sorted(read)
+    ahead = extract(constants, constants.name, [Value(i) for i in used], list(constants.outputs))
     main = replace(
         source, graph=split.graph, inputs=(*source.inputs, *values),
         guards=tuple(dict.fromkeys((*source.guards, *answers.guards))),
     )  # fmt: skip
-    return Packing(main, SourceGraph(ahead, tuple(places[i] for i in read), values, {}))
+    return WeightPacking(
+        main, SourceGraph(ahead, tuple(places[i] for i in used), tuple(values), {})
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One packed value: the graph that computes it alone, and which inputs that reads."""
-
-    graph: Graph
-    sources: tuple[int, ...]
-
-    def label(self, places: Sequence[object]) -> str:
-        digest = hashlib.sha256(repr((str(self.graph), places)).encode()).hexdigest()
-        return f"packed {digest}"
-
-
-def _parts(constants: Graph) -> Iterator[_Part]:
-    """The outputs of the graph that computes all packed values, each by itself."""
-    count = len(constants.inputs)
-    for value in constants.outputs:
-        needed = ancestors(constants.nodes, [value])
-        read = [i for i in range(count) if i in needed]
-        yield _Part(extract(constants, "packed", [Value(i) for i in read], [value]), tuple(read))
+def _label(sources: tuple[InputPlace, ...], graph: Graph) -> str:
+    """That of a packed value: what is computed, and of what."""
+    return f"packed {hashlib.sha256(repr((str(graph), sources)).encode()).hexdigest()}"

@@ -85,7 +85,7 @@ def flags_of(target: Target) -> tuple[str, ...]:
     return tuple(_FLAGS.get(need, need) for need in target.needs)
 
 
-class Library(NamedTuple):
+class BuiltLibrary(NamedTuple):
     """A file, what a processor has to have for it, and the state that it takes."""
 
     file: str
@@ -94,7 +94,7 @@ class Library(NamedTuple):
 
 
 def python_module(
-    name: str, source: ObjectSource, built: BuiltPrograms, libraries: Sequence[Library]
+    name: str, source: ObjectSource, built: BuiltPrograms, libraries: Sequence[BuiltLibrary]
 ) -> str:
     """The text of the module that calls the libraries, the first that fits the processor."""
     signature = CSignature(name, source, built)

@@ -134,7 +134,7 @@ def layout_for(source: ObjectSource, built: BuiltPrograms) -> StateLayout:
     work = _aligned(seen + WORD * len(samples))
     total = _aligned(work + built.prepare_bytes)
     facts = [(m.name, m.field.key, m.type.text, m.offset) for m in members]
-    packed = [(label, type.text) for label, type in built.packed.items()]
+    packed = [type.text for type in built.packed.values()]
     text = repr((VERSION, facts, packed, total))
     digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
     return StateLayout(tuple(members), total, digest, prepared, places, samples, seen, work)

@@ -7,12 +7,12 @@ out: a graph of the frozen inputs, run once, and the graph that takes its result
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.copying import extract
 from graphc.ir.dims import always_le
-from graphc.ir.graph_queries import determined_by, reachable
+from graphc.ir.graph_queries import ancestors, determined_by, reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.symbols import has_symbols
@@ -58,6 +58,15 @@ def split_frozen(
     return FrozenSplit(
         constants, extract(graph, graph.name, inputs, list(graph.outputs), graph.aliases), position
     )
+
+
+def parts(constants: Graph) -> Iterator[tuple[tuple[int, ...], Graph]]:
+    """The prepared values, each alone: which inputs it is computed from, and the graph of these
+    that gives it."""
+    for value in constants.outputs:
+        needed = ancestors(constants.nodes, [value])
+        read = tuple(i for i in range(len(constants.inputs)) if i in needed)
+        yield read, extract(constants, "packed", [Value(i) for i in read], [value])
 
 
 def depending_on(graph: Graph, inputs: set[int], *, is_open: bool = True) -> set[int]:
