@@ -1,7 +1,8 @@
 """What was compiled leaves: an object file, a header, the state, a program that proves the bits.
 
 built_source says what is built: graphs of one function, each with the sizes it serves, and its
-state. object_file plans them as built_programs, and makes one module of their kernels and drivers
+state. packed_weights takes off what weights alone decide. object_file plans the graphs as
+built_programs, and makes one module of their kernels and drivers
 (by codegen), of entry_points (in function_lines; number_text has guards and numbers of a call) and
 of what an object brings along: functions of brought_along, which are Python (memory_access) and
 LLVM IR by translation. state_layout places the state in a struct, identifiers gives names that C

@@ -26,6 +26,7 @@ from graphc.build.page import page_text
 from graphc.build.proof import CALLS, data_of, main_text, proven
 from graphc.build.shared_library import (
     LEVELS,
+    BuiltLibrary,
     check_module_name,
     flags_of,
     linked,
@@ -33,7 +34,7 @@ from graphc.build.shared_library import (
     python_module,
     wheel,
 )
-from graphc.build.state_layout import layout_of, state_file
+from graphc.build.state_layout import layout_for, state_file
 from graphc.codegen.llvm.fma import RELAXED_NAME
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
@@ -49,7 +50,7 @@ function that compilers bring with them. Its `pow` has other bits."""
 _NO_NAMES = TAKEN | FROM_OUTSIDE | FROM_WINDOWS
 MOST_THREADS = 1024
 EMBEDDED = 1 << 20
-"""Bytes of state up to which the object has its initial values."""
+"""Bytes of saved state up to which the object has its initial values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +141,17 @@ def _contents(
     if target.is_wasm:
         return _wasm_contents(name, source, target, calls)
     built = programs_of(source, target, threads)
-    layout = layout_of(source.state())
-    embeds = layout.nbytes <= EMBEDDED
+    layout = layout_for(source, built)
+    embeds = layout.saved_bytes <= EMBEDDED
     code = object_code(name, source, built, layout, target, embeds)
     contents = {
         f"{name}.h": header_text(name, source, built, layout, target, embeds).encode(),
         f"{name}.safetensors": state_file(layout),
     }
     if kind == "shared":
-        library = (f"lib{name}.so", flags_of(target))
-        module = python_module(name, source, built, layout, [library])
-        contents |= {library[0]: linked(code, name, target), f"{name}.py": module.encode()}
+        library = BuiltLibrary(f"lib{name}.so", flags_of(target), layout)
+        module = python_module(name, source, built, [library])
+        contents |= {library.file: linked(code, name, target), f"{name}.py": module.encode()}
         return contents, built
     proof = proven(source, built, calls)
     contents |= {
@@ -166,7 +167,7 @@ def _wasm_contents(
 ) -> tuple[dict[str, bytes], BuiltPrograms]:
     """A module of WebAssembly, the script that loads it, and the proof for node."""
     built = programs_of(source, target)
-    layout = layout_of(source.state())
+    layout = layout_for(source, built)
     module = wasm_module(name, source, built, layout, target)
     tables = tables_text(name, source, built, layout, module.data_end)
     proof = proven(source, built, calls)
@@ -188,15 +189,16 @@ def _wheel_contents(
     is_any = target.name == "host" and machine == "x86_64"
     targets = [named(level) for level in LEVELS] if is_any else [target]
     every = [programs_of(source, each) for each in targets]
-    layout = layout_of(source.state())
-    files = {f"{name}.safetensors": state_file(layout)}
+    files = dict[str, bytes]()
     libraries = []
     for each, built in zip(targets, every):
+        layout = layout_for(source, built)  # each packs weights as it likes them
+        files[f"{name}.safetensors"] = state_file(layout)
         file = f"lib{name}_{identifier(each.name)}.so"
         code = object_code(name, source, built, layout, each, embeds=False)
         files[file] = linked(code, name, each)
-        libraries.append((file, flags_of(each)))
-    module = python_module(name, source, every[0], layout, libraries)
+        libraries.append(BuiltLibrary(file, flags_of(each), layout))
+    module = python_module(name, source, every[0], libraries)
     files["__init__.py"] = module.encode()
     file, content = wheel(name, files, machine)
     return {file: content}, every[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.build.built_source import OfArgument, OfResult, OfState, SourceGraph
+from graphc.build.packed_weights import WeightPacking, written_labels
 from graphc.codegen.program.standalone import StandaloneProgram
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
@@ -14,11 +15,13 @@ from graphc.ir.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class BuiltProgram:
-    """A graph of the source and what is made of it, which serves sizes that hold the guards."""
+    """A graph of the source and what is made of it, which serves sizes that hold the guards.
+    `packing`: what computes the packed weights that it reads."""
 
     source: SourceGraph
     native: StandaloneProgram
     guards: tuple[SizeGuard, ...]
+    packing: WeightPacking | None = None
 
     def serves(self, sizes: Mapping[str, Any]) -> bool:
         """Whether it is right at these sizes and numbers."""
@@ -28,16 +31,42 @@ class BuiltProgram:
 @dataclass(frozen=True, slots=True)
 class BuiltPrograms:
     """The programs of one object, the first that serves a call runs. `refused`: sizes that have
-    none, and why."""
+    none, and why. `ahead`: those that pack weights, once for all."""
 
     programs: tuple[BuiltProgram, ...]
     refused: tuple[str, ...]
+    ahead: tuple[BuiltProgram, ...] = ()
     threads: int = 1
     """As many as the caller may bring."""
 
     def serving(self, sizes: Mapping[str, Any]) -> BuiltProgram | None:
         """What runs at these sizes."""
         return next((each for each in self.programs if each.serves(sizes)), None)
+
+    @property
+    def packings(self) -> tuple[WeightPacking, ...]:
+        """Those of its programs."""
+        return tuple(each.packing for each in self.programs if each.packing is not None)
+
+    @property
+    def prepare_bytes(self) -> int:
+        """Those that packing works in, at any address."""
+        return max((each.native.block_bytes for each in self.ahead), default=0)
+
+    @property
+    def packed(self) -> dict[str, TensorType]:
+        """The packed values by label."""
+        return {label: type for each in self.packings for label, type in each.values.items()}
+
+    @property
+    def packed_weights(self) -> frozenset[str]:
+        """The labels of the weights that are read packed."""
+        return frozenset(label for each in self.packings for label in each.weights)
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The labels of the fields that calls write."""
+        return frozenset(label for each in self.programs for label in written_labels(each.source))
 
     @property
     def results(self) -> tuple[TensorType, ...]:

@@ -70,13 +70,15 @@ class SourceGraph:
 class StateArray:
     """A field of the state: `label` as in the graph, `key` as files call it (that of `state_dict()`
     where it is unique), its value when it was built. `note`: for the header. `is_saved`: whether it
-    is in files of the state; a gradient is not."""
+    is in files of the state; a gradient is not. `is_weight`: whether it is written seldom, so that
+    what depends on it alone is worth keeping."""
 
     label: str
     key: str
     array: Array
     note: str = ""
     is_saved: bool = True
+    is_weight: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ those between the two lines of dashes. What it writes needs NumPy and the librar
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -17,11 +18,11 @@ import numpy as np
 
 # -- tables ----------------------------------------------------------------------------------------
 NAME = "built"
-LIBRARIES: tuple[tuple[str, tuple[str, ...]], ...] = (("built.so", ()),)
+LIBRARIES: tuple[tuple[str, tuple[str, ...], int, int, tuple[str, ...]], ...] = ()
 """Files, and what the processor has to have for each, as /proc/cpuinfo calls it: the first that it
-has all of is taken."""
+has all of is taken. The layout of the state it takes, the bytes of that, and the fields that it
+reads packed."""
 INITIAL = "built.safetensors"
-LAYOUT, STATE_BYTES = 0, 64
 FIELDS: dict[str, tuple[str, str, str, tuple[int, ...], int, bool]] = {}
 """By attribute: the key in files, dtype there and here, shape, first byte, whether it is saved."""
 SIZES: tuple[tuple[str, tuple[int, int] | None], ...] = ()
@@ -37,26 +38,56 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 class ModelState:
     """All that lasts from call to call, each field an array over the state's memory: written where
-    it is assigned to, `state.lr[...] = 1e-4`. `file`: the path or the bytes of a safetensors file;
-    without it the values are those it was built with. Raises ValueError for a file that does not
-    fit."""
+    it is assigned to, `state.lr[...] = 1e-4` or `state.lr = 1e-4`. Weights that calls read packed
+    take the latter alone, and are packed by the next call. `file`: the path or the bytes of a
+    safetensors file; without it the values are those it was built with. Raises ValueError for a
+    file that does not fit."""
+
+    memory: Any
+    _is_outdated: bool
 
     def __init__(self, file: str | os.PathLike[str] | bytes | None = None):
         content = file
         if not isinstance(content, bytes):
             content = pathlib.Path(HERE / INITIAL if file is None else file).read_bytes()  # type: ignore[arg-type]
-        block = np.zeros(STATE_BYTES + 64, np.uint8)
+        _, _, layout, count, packed = _library()
+        block = np.zeros(count + 64, np.uint8)
         first = -block.ctypes.data % 64
-        self.memory = block[first : first + STATE_BYTES]
+        set_member = super().__setattr__
+        set_member("memory", block[first : first + count])
+        set_member("_is_outdated", False)
         status = _function("_init")(
             ctypes.c_void_p(self.memory.ctypes.data), content, ctypes.c_int64(len(content)),
-            ctypes.c_int64(LAYOUT),
+            ctypes.c_int64(layout),
         )  # fmt: skip
         if status:
             raise ValueError(_text(status, None))
-        for name, (_, _, dtype, shape, offset, _) in FIELDS.items():
-            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            setattr(self, name, self.memory[offset : offset + count].view(dtype).reshape(shape))
+        for name in FIELDS:
+            array = self._field(name)
+            array.flags.writeable = name not in packed
+            set_member(name, array)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Write a field. Raises AttributeError where there is none of this name, and what NumPy
+        raises for values that do not fit."""
+        if name not in FIELDS:
+            raise AttributeError(f"the state of {NAME} has no field {name}")
+        self._field(name)[...] = value
+        if name in _library()[4]:
+            super().__setattr__("_is_outdated", True)
+
+    def _field(self, name: str) -> Any:
+        _, _, dtype, shape, offset, _ = FIELDS[name]
+        count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        return self.memory[offset : offset + count].view(dtype).reshape(shape)
+
+    def prepare(self) -> None:
+        """Pack the weights that were written; a call does it by itself."""
+        if self._is_outdated:
+            status = _function("_prepare")(ctypes.c_void_p(self.memory.ctypes.data))
+            if status:
+                raise ValueError(_text(status, None))
+            super().__setattr__("_is_outdated", False)
 
     def to_bytes(self) -> bytes:
         """The state as the bytes of a safetensors file."""
@@ -75,6 +106,7 @@ class ModelState:
         """Another state with these values."""
         other = ModelState(self.to_bytes())
         other.memory[...] = self.memory
+        super(ModelState, other).__setattr__("_is_outdated", self._is_outdated)
         return other
 
 
@@ -97,6 +129,7 @@ def run(state: ModelState, *arrays: Any, **numbers: Any) -> Any:
     work = np.empty(count, np.uint8)
     results = [np.empty(_at_least_0(shape(*sizes)), dtype) for dtype, shape in RESULTS]
     pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*values, *results, work)]
+    state.prepare()
     status = _function("")(ctypes.c_void_p(state.memory.ctypes.data), *extents, *pointers)
     if status:
         raise ValueError(_text(status, work))
@@ -137,20 +170,22 @@ _LOADED: dict[str, Any] = {}
 
 def _function(part: str) -> Any:
     if not _LOADED:
-        library = ctypes.CDLL(str(HERE / _library()))
-        for each in ("", "_init", "_work_bytes", "_error"):
+        file, _, _, _, packed = _library()
+        library = ctypes.CDLL(str(HERE / file))
+        for each in ("", "_init", "_work_bytes", "_error", *(["_prepare"] if packed else [])):
             function = getattr(library, NAME + each)
             function.restype = ctypes.c_int64
             _LOADED[each] = function
     return _LOADED[part]
 
 
-def _library() -> str:
-    """The file for this processor. Raises OSError where there is none."""
-    if not any(needs for _, needs in LIBRARIES):
-        return LIBRARIES[0][0]
+@functools.lru_cache(None)
+def _library() -> tuple[str, tuple[str, ...], int, int, tuple[str, ...]]:
+    """The row for this processor. Raises OSError where there is none."""
+    if not any(needs for _, needs, *_ in LIBRARIES):
+        return LIBRARIES[0]
     has = set(pathlib.Path("/proc/cpuinfo").read_text().split())
-    for file, needs in LIBRARIES:
-        if has.issuperset(needs):
-            return file
+    for row in LIBRARIES:
+        if has.issuperset(row[1]):
+            return row
     raise OSError(f"{NAME} was not built for this processor")

@@ -1,7 +1,8 @@
 """The functions of an object that others call, as LLVM IR, and the data they read.
 
-NAME, NAME_init, NAME_work_bytes, NAME_error: their meaning stands in the header (header.py). A call
-looks at the state's head, at bounds of sizes and at guards, then fills a table of pointers and the
+NAME, NAME_init, NAME_work_bytes, NAME_error, and NAME_prepare where weights are packed: their
+meaning stands in the header (header.py). A call looks at the state's head, at some words of packed
+weights, at bounds of sizes and at guards, then fills a table of pointers and the
 table of sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch,
 as in the process (codegen/program/native_program.py). What is not for others has a name that begins
 with `graphc.`, which no C function has.
@@ -24,6 +25,7 @@ from graphc.build.built_source import (
 from graphc.build.error_texts import BOUND, FIELD, SEEN, VALUE, VALUE_BITS, ErrorTexts
 from graphc.build.function_lines import FunctionLines
 from graphc.build.number_text import INTRINSICS, POWER, NumberText, takes_power
+from graphc.build.packed_weights import WORD
 from graphc.build.state_layout import FILE_TYPES, HEAD_BYTES, VERSION, StateLayout, bytes_of
 from graphc.build.translation import translated
 from graphc.codegen.program.barrier import PADDING
@@ -33,6 +35,8 @@ from graphc.codegen.program.size_table import ARENA, SCRATCH
 from graphc.ir.size_floats import text_of
 from graphc.schedule.plan import Check, all_checks
 
+DRIVER, AHEAD = "graphc.driver", "graphc.ahead"
+"""What drivers are called, with a number: those of calls, and those that pack weights."""
 SEEN_BYTES = 16
 """At the beginning of the work block: two numbers that a check of contents saw."""
 TEAM = "i64 %thread, i64 %threads, ptr %counter"
@@ -61,6 +65,8 @@ class EntryPoints:
     def module(self, triple: str) -> str:
         """The module's text."""
         functions = [self._init(), self._work_bytes(), self._call()]
+        if self.built.ahead:
+            functions += [self._prepare(), self._written()]
         if self.built.threads > 1:
             functions.append(self._part())
         for number, program in enumerate(self.built.programs):
@@ -68,8 +74,9 @@ class EntryPoints:
             functions.append(self._program(number, program))
         functions.append(self._error())  # when all texts are known
         declared = [
-            f"declare i64 @graphc.driver{number}(ptr, ptr, i64, i64, ptr)"
-            for number in range(len(self.built.programs))
+            f"declare i64 @{kind}{number}(ptr, ptr, i64, i64, ptr)"
+            for kind, programs in ((DRIVER, self.built.programs), (AHEAD, self.built.ahead))
+            for number in range(len(programs))
         ]
         head = [f'target triple = "{triple}"', INTRINSICS, SMALLER, POWER * self.calls_power]
         return "\n".join([*head, *declared, "", *self._data(), translated(FUNCTIONS), *functions])
@@ -94,14 +101,15 @@ class EntryPoints:
             _bytes_constant("texts", bytes(texts)), _numbers_constant("records", records),
             _numbers_constant("shapes", shapes), _bytes_constant("messages", bytes(messages)),
             _numbers_constant("spans", spans),
-            _bytes_constant("head", self.layout.image(False)[:HEAD_BYTES]),
+            _bytes_constant("head", self.layout.image(False)),
         ]  # fmt: skip
         if self.embeds:
             data.append(_bytes_constant("initial", self.layout.image()))
-        for number, program in enumerate(self.built.programs):
-            for slot, constant in enumerate(program.native.plan.constants):
-                raw = bytes_of(constant.array)
-                data.append(_bytes_constant(f"constant{number}.{slot}", raw))
+        for driver, programs in ((DRIVER, self.built.programs), (AHEAD, self.built.ahead)):
+            for number, program in enumerate(programs):
+                for slot, constant in enumerate(program.native.plan.constants):
+                    name = _constant(driver, number, slot)
+                    data.append(_bytes_constant(name, bytes_of(constant.array)))
         return data
 
     # -- init, work_bytes, error -----------------------------------------------------------------
@@ -118,8 +126,9 @@ class EntryPoints:
         f.start(inside)
         if self.embeds:
             initial = f.emit("ptrtoint ptr @graphc.initial to i64")
-            f.do(f"call i64 @graphc.copy(i64 {state}, i64 {initial}, i64 {self.layout.nbytes})")
-            f.do("ret i64 0")
+            count = self.layout.saved_bytes
+            f.do(f"call i64 @graphc.copy(i64 {state}, i64 {initial}, i64 {count})")
+            self._finish(f, state)
         else:
             missing = "the object has no initial values: give the bytes of a safetensors file"
             f.do(f"ret i64 {self.texts.code(missing)}")
@@ -137,14 +146,57 @@ class EntryPoints:
         malformed = self.texts.code("the bytes are not those of a safetensors file")
         f.leave_if(f.emit(f"icmp eq i64 {status}, -1"), str(malformed))
         self._leave_with_field(f, status)
-        for member in self.layout.members[count:]:
-            place = f.emit(f"add i64 {state}, {member.offset}")
-            f.do(f"call i64 @graphc.clear(i64 {place}, i64 {member.nbytes})")
         f.do(f"call i64 @graphc.copy(i64 {state}, i64 {head}, i64 {HEAD_BYTES})")
-        f.do("ret i64 0")
+        self._finish(f, state)
         return f.text(
             f"define i64 @{self.name}_init(ptr %state, ptr %file, i64 %size, i64 %layout)"
         )
+
+    def _finish(self, f: FunctionLines, state: str) -> None:
+        """What init leaves beside what a file has; it returns."""
+        for member in self.layout.members:
+            if not member.field.is_saved:
+                place = f.emit(f"add i64 {state}, {member.offset}")
+                f.do(f"call i64 @graphc.clear(i64 {place}, i64 {member.nbytes})")
+        prepared = f"call i64 @{self.name}_prepare(ptr %state)"
+        f.do(f"ret i64 {f.emit(prepared) if self.built.ahead else 0}")
+
+    def _prepare(self) -> str:
+        """The function that packs weights, and notes words of them."""
+        f = FunctionLines()
+        self._look_at_head(f)
+        for number, program in enumerate(self.built.ahead):
+            base = self._block(f, f.at("%state", self.layout.work))
+            self._driven(f, AHEAD, number, program, base, "i64 0, i64 1, ptr null")
+        for place, (_, sample) in enumerate(self.layout.samples):
+            word = f.emit(f"load i64, ptr {f.at('%state', sample)}, align 8")
+            seen = self.layout.seen + WORD * place
+            f.do(f"store i64 {word}, ptr {f.at('%state', seen)}, align 8")
+        f.do("ret i64 0")
+        return f.text(f"define i64 @{self.name}_prepare(ptr %state)")
+
+    def _written(self) -> str:
+        """The function that tells a packed weight of which a word is another than it was."""
+        f = FunctionLines()
+        text = f"{FIELD} was written: {self.name}_prepare packs it anew"
+        changes: dict[int, str] = {}
+        for place, (number, sample) in enumerate(self.layout.samples):
+            seen = self.layout.seen + WORD * place
+            word, before = (
+                f.emit(f"load i64, ptr {f.at('%state', at)}, align 8") for at in (sample, seen)
+            )
+            change = f.emit(f"xor i64 {word}, {before}")
+            known = changes.get(number)
+            changes[number] = change if known is None else f.emit(f"or i64 {known}, {change}")
+        every = "0"
+        for change in changes.values():
+            every = f.emit(f"or i64 {every}, {change}")
+        f.leave_if(f.emit(f"icmp eq i64 {every}, 0"), "0")
+        for number, change in changes.items():
+            status = self._status(f, text, str(number))
+            f.leave_if(f.emit(f"icmp ne i64 {change}, 0"), status)
+        f.do("ret i64 0")
+        return f.text("define internal i64 @graphc.written(ptr %state)")
 
     def _leave_with_field(self, f: FunctionLines, status: str) -> None:
         """Return with the field of which a file has none, or one of another type."""
@@ -321,11 +373,10 @@ class EntryPoints:
 
     def _run(self, f: FunctionLines, team: str) -> None:
         """What a call does, on one thread of a team."""
-        digest = f.emit(f"load i64, ptr {f.at('%state', 8)}, align 8")
-        version = f.emit("load i64, ptr %state, align 8")
-        for value, expected in ((version, VERSION), (digest, self.layout.digest)):
-            foreign = self.texts.code(f"the state was not made by {self.name}_init of this object")
-            f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), str(foreign))
+        self._look_at_head(f)
+        if self.built.ahead:
+            written = f.emit("call i64 @graphc.written(ptr %state)")
+            f.leave_if(f.emit(f"icmp ne i64 {written}, 0"), written)
         self._given_sizes(f, None)
         for number in range(len(self.built.programs)):
             status = f.emit(f"call i64 @graphc.call{number}({self._parameters()}, {team})")
@@ -334,12 +385,38 @@ class EntryPoints:
         none = f"there is no code for these values of {names}" if names else "there is no code"
         f.do(f"ret i64 {self.texts.code(none)}")
 
+    def _look_at_head(self, f: FunctionLines) -> None:
+        """Return where the state is not of this object."""
+        digest = f.emit(f"load i64, ptr {f.at('%state', 8)}, align 8")
+        version = f.emit("load i64, ptr %state, align 8")
+        for value, expected in ((version, VERSION), (digest, self.layout.digest)):
+            foreign = self.texts.code(f"the state was not made by {self.name}_init of this object")
+            f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), str(foreign))
+
     def _program(self, number: int, program: BuiltProgram) -> str:
         """The function that runs a program; -1 where another serves."""
         f, plan, most = FunctionLines(), program.native.plan, program.native.threads
         self._serves(f, program, "-1")
         team = f.emit("call i64 @llvm.smin.i64(i64 %threads, i64 " + f"{most})")
         f.leave_if(f.emit(f"icmp sge i64 %thread, {team}"), "0")
+        base = self._block(f, f.at("%work", SEEN_BYTES))
+        of_team = f"i64 %thread, i64 {team}, ptr %counter"
+        failed, verdict = self._driven(f, DRIVER, number, program, base, of_team)
+        f.leave_if(f.emit(f"icmp eq i64 {failed}, 0"), "0")
+        self._told(f, failed, f.at(base, verdict), all_checks(plan))
+        return f.text(f"define internal i64 @graphc.call{number}({self._parameters()}, {TEAM})")
+
+    def _block(self, f: FunctionLines, start: str) -> str:
+        """A pointer to where arena, verdict and scratch lie in memory that starts anywhere."""
+        address = f.emit(f"ptrtoint ptr {start} to i64")
+        return f.emit(f"inttoptr i64 {rounded_up(address, PADDING, f.emit)} to ptr")
+
+    def _driven(
+        self, f: FunctionLines, kind: str, number: int, program: BuiltProgram, base: str, team: str
+    ) -> tuple[str, str]:
+        """Run the driver of a program: the number of the check that failed or 0, and where from
+        `base` on what it saw lies."""
+        plan = program.native.plan
         sizes, verdict, _ = self._table(f, number, program)
         inputs = [
             self._input(f, place, type.dtype)
@@ -349,19 +426,12 @@ class EntryPoints:
         pointers = list(inputs)
         for output, place in enumerate(program.source.outputs):
             pointers.append(inputs[aliased[output]] if place is None else self._output(f, place))
-        pointers += [f"@graphc.constant{number}.{slot}" for slot in range(len(plan.constants))]
+        pointers += [f"@graphc.{_constant(kind, number, i)}" for i in range(len(plan.constants))]
         table = f.emit(f"alloca [{len(pointers) + 1} x ptr], align 16")
         for slot, pointer in enumerate([*pointers, sizes]):
             f.do(f"store ptr {pointer}, ptr {f.at(table, slot, 'ptr')}")
-        address = f.emit(f"ptrtoint ptr {f.at('%work', SEEN_BYTES)} to i64")
-        base = f.emit(f"inttoptr i64 {rounded_up(address, PADDING, f.emit)} to ptr")
-        failed = f.emit(
-            f"call i64 @graphc.driver{number}(ptr {table}, ptr {base}, i64 %thread, i64 {team}, "
-            "ptr %counter)"
-        )
-        f.leave_if(f.emit(f"icmp eq i64 {failed}, 0"), "0")
-        self._told(f, failed, f.at(base, verdict), all_checks(plan))
-        return f.text(f"define internal i64 @graphc.call{number}({self._parameters()}, {TEAM})")
+        failed = f.emit(f"call i64 @{kind}{number}(ptr {table}, ptr {base}, {team})")
+        return failed, verdict
 
     def _input(self, f: FunctionLines, place: InputPlace, dtype: Any) -> str:
         if isinstance(place, OfArgument):
@@ -407,10 +477,16 @@ class EntryPoints:
         f.do(f"ret i64 {self.texts.code('a check failed')}")
 
 
-def exported_names(name: str, threads: int = 1) -> list[str]:
+def exported_names(name: str, threads: int = 1, packs: bool = False) -> list[str]:
     """What an object defines for others."""
-    parts = ["init", "work_bytes", "error", *(["part"] if threads > 1 else [])]
+    parts = ["init", "work_bytes", "error"]
+    parts += ["part"] * (threads > 1) + ["prepare"] * packs
     return [name, *(f"{name}_{part}" for part in parts)]
+
+
+def _constant(kind: str, number: int, slot: int) -> str:
+    """The name of a constant that a driver reads."""
+    return f"{kind.rpartition('.')[2]}{number}.{slot}"
 
 
 def check_message(check: Check) -> str:

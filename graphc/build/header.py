@@ -5,7 +5,8 @@ from __future__ import annotations
 from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.identifiers import Identifiers
-from graphc.build.state_layout import C_TYPES, VERSION, StateLayout
+from graphc.build.packed_weights import SAMPLES
+from graphc.build.state_layout import C_TYPES, PREPARED, VERSION, StateLayout
 from graphc.codegen.target import Target
 from graphc.ir.types import TensorType
 
@@ -89,6 +90,7 @@ def header_text(
         f"int64_t {name}_init(",
         f"    {name}_state *state, const void *file, int64_t size, int64_t layout);",
         "",
+        *_prepared(name, built),
         "/* Bytes of memory that a call works in, at any address; nothing is kept there. -1 for",
         "   sizes that a call refuses. */",
         f"int64_t {name}_work_bytes({sizes});",
@@ -110,6 +112,21 @@ def header_text(
     return "\n".join(lines)
 
 
+def _prepared(name: str, built: BuiltPrograms) -> list[str]:
+    """The function that packs weights."""
+    if not built.ahead:
+        return []
+    return [
+        f"/* Packs weights as calls read them, into the state, as {name}_init does. To be called",
+        "   when fields that say so were written, ahead of the next call, and while none runs. A",
+        f"   call looks at {SAMPLES} words of each such field, its first and last among them, and",
+        "   refuses where one has changed; of other changes it knows nothing, and reads what was",
+        "   packed before. */",
+        f"int64_t {name}_prepare({name}_state *state);",
+        "",
+    ]
+
+
 def _parted(name: str, built: BuiltPrograms, signature: CSignature) -> list[str]:
     """The function for threads that the caller brings."""
     if built.threads == 1:
@@ -129,7 +146,8 @@ def _struct(name: str, layout: StateLayout, align: str) -> list[str]:
     lines = ["typedef struct {", "  uint64_t graphc_version;", "  int64_t graphc_layout;"]
     for member in layout.members:
         about = member.field.key if member.field.key != member.name else ""
-        about = "; ".join(text for text in (about, member.field.note) if text)
+        packed = f"read packed: {name}_prepare" if member.is_packed else ""
+        about = "; ".join(text for text in (about, member.field.note, packed) if text)
         if not member.nbytes:
             lines.append(f"  /* {_plain(member.field.key)} has no elements */")
             continue
@@ -139,6 +157,9 @@ def _struct(name: str, layout: StateLayout, align: str) -> list[str]:
         if member.type.dtype.value in ("f16", "bf16"):
             comment = f"  /* bits of {member.type.dtype.value} */" + comment
         lines.append(f"  {align} {kind} {member.name}{extents};{comment}")
+    if layout.prepared_bytes:
+        size = layout.prepared_bytes
+        lines.append(f"  {align} uint8_t {PREPARED}[{size}];  /* of {name}_prepare */")
     if not any(member.nbytes for member in layout.members):
         lines[1] = f"  {align} uint64_t graphc_version;"
     lines += [

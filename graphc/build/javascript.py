@@ -36,7 +36,7 @@ def wasm_module(
 ) -> WasmModule:
     """The module of these programs. Its state comes from a file alone."""
     code = object_code(name, source, built, layout, target, embeds=False)
-    return module_of(code, exported_names(name))
+    return module_of(code, exported_names(name, packs=bool(built.ahead)))
 
 
 def tables_text(
@@ -48,6 +48,7 @@ def tables_text(
         {
             "name": m.name, "key": m.field.key, "type": FILE_TYPES[m.type.dtype],
             "shape": m.type.shape, "offset": m.offset, "saved": m.field.is_saved,
+            "packed": m.is_packed,
         }
         for m in layout.members
     ]  # fmt: skip

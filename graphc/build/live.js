@@ -199,9 +199,9 @@ class View {
 }
 
 // Fills an element of the page; the session.
-async function live(root, tables, parts, settings) {
+async function live(root, everyTables, parts, settings) {
   try {
-    const isFused = fused(await unpacked(parts.probe));
+    const isFused = fused(await unpacked(parts.probe)), tables = isFused ? everyTables.relaxed : everyTables.computed;
     const [code, file, proof, rows] = await Promise.all([isFused ? parts.relaxed : parts.computed, parts.state, parts.proof, parts.data].map(unpacked));
     const built = await load(code, tables);
     built.init(file);

@@ -37,6 +37,12 @@ class Built {
     this.told(this.function("_init")(this.state, this.free, BigInt(file.length), BigInt(this.tables.layout)), 0);
   }
 
+  // Packs weights as calls read them, after fields of which tables.fields says that they are packed were written.
+  // `init` has done it. A call refuses weights that it sees were written since.
+  prepare() {
+    if (this.function("_prepare")) this.told(this.function("_prepare")(this.state), 0);
+  }
+
   // A field of the state, as it lies in memory until that grows: fetch it anew after a call.
   field(name) {
     const field = this.tables.fields.find((each) => each.name === name);

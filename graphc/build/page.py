@@ -25,7 +25,7 @@ from graphc.build.built_source import Array, ObjectSource
 from graphc.build.javascript import calls_text, json_text, loader, tables_text, wasm_module
 from graphc.build.object_file import programs_of
 from graphc.build.proof import CALLS, data_of, proven
-from graphc.build.state_layout import bytes_of, layout_of, state_file
+from graphc.build.state_layout import bytes_of, layout_for, state_file
 from graphc.build.wasm_module import probe
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
@@ -63,13 +63,17 @@ def live_part(
     every = {kind: programs_of(source, target) for kind, target in targets.items()}
     built = every["computed"]
     rows = source.arrays if data is None else _fitting(source, built, data)
-    layout = layout_of(source.state())
+    layouts = {kind: layout_for(source, each) for kind, each in every.items()}
+    layout = layouts["computed"]
     modules = {
-        kind: wasm_module(name, source, every[kind], layout, target)
+        kind: wasm_module(name, source, every[kind], layouts[kind], target)
         for kind, target in targets.items()
     }
     proof = proven(source, built, calls)
-    end = max(module.data_end for module in modules.values())
+    tables = ",\n".join(
+        f"{kind}: {tables_text(name, source, every[kind], layouts[kind], module.data_end)}"
+        for kind, module in modules.items()
+    )
     parts = {
         "probe": probe(), "state": state_file(layout), "proof": data_of(proof, layout),
         "data": b"".join(map(bytes_of, rows)),
@@ -80,7 +84,7 @@ def live_part(
     script = "\n".join(
         [
             "(() => {", loader(), (folder / "live.js").read_text("utf-8"),
-            f"const TABLES = {tables_text(name, source, built, layout, end)};",
+            f"const TABLES = {{{tables}}};",
             f"const PARTS = {json_text({kind: packed(part) for kind, part in parts.items()})};",
             'const root = document.getElementById("live");',
             f"live(root, TABLES, PARTS, {settings}).then((session) => {{ root.live = session; }});",

@@ -20,6 +20,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from graphc.build import ctypes_module
 from graphc.build.built_programs import BuiltPrograms
@@ -84,10 +85,17 @@ def flags_of(target: Target) -> tuple[str, ...]:
     return tuple(_FLAGS.get(need, need) for need in target.needs)
 
 
+class BuiltLibrary(NamedTuple):
+    """A file, what a processor has to have for it, and the state that it takes."""
+
+    file: str
+    needs: tuple[str, ...]
+    layout: StateLayout
+
+
 def python_module(
-    name: str, source: ObjectSource, built: BuiltPrograms, layout: StateLayout,
-    libraries: Sequence[tuple[str, tuple[str, ...]]],
-) -> str:  # fmt: skip
+    name: str, source: ObjectSource, built: BuiltPrograms, libraries: Sequence[BuiltLibrary]
+) -> str:
     """The text of the module that calls the libraries, the first that fits the processor."""
     signature = CSignature(name, source, built)
     parameters = ", ".join(symbol.name for symbol in source.sizes)
@@ -96,8 +104,15 @@ def python_module(
             m.field.key, FILE_TYPES[m.type.dtype], _numpy_text(m.type.dtype), m.type.shape,
             m.offset, m.field.is_saved,
         )
-        for m in layout.members
+        for m in libraries[0].layout.members
     }  # fmt: skip
+    rows = [
+        (
+            each.file, each.needs, each.layout.digest, each.layout.nbytes,
+            tuple(m.name for m in each.layout.members if m.is_packed),
+        )
+        for each in libraries
+    ]  # fmt: skip
     arguments = []
     for number, label in enumerate(signature.arguments):
         type = signature.types.get(number)
@@ -109,9 +124,8 @@ def python_module(
         for type in signature.result_types
     ]
     tables = [
-        f"NAME = {name!r}", f"LIBRARIES = {tuple(libraries)!r}",
+        f"NAME = {name!r}", f"LIBRARIES = {tuple(rows)!r}",
         f"INITIAL = {name + '.safetensors'!r}",
-        f"LAYOUT, STATE_BYTES = {layout.digest}, {layout.nbytes}",
         f"FIELDS = {fields!r}", f"SIZES = {_places(source, signature)!r}",
         f"FLOATS = {source.floats!r}", f"ARGUMENTS = {_tuple(arguments)}",
         f"RESULTS = {_tuple(results)}", "",

@@ -158,12 +158,12 @@ def within_saved_bytes(
 
 def without_frozen(
     graph: Graph, level: str, frozen: Sequence[int], position: int,
-    preferred: Preferred | None = None, recorder: Recorder | None = None,
+    preferred: Preferred | None = None, recorder: Recorder | None = None, *, is_open: bool = True,
 ) -> FrozenSplit | None:  # fmt: skip
     """What the inputs `frozen` alone decide and what is left of a graph, as for `split_frozen`."""
     facts = Facts(preferred, tuple(frozen))
     optimised = _after(BEFORE_FROZEN_SPLIT, level, graph, facts, recorder)
-    split = split_frozen(optimised, frozen, position)
+    split = split_frozen(optimised, frozen, position, is_open=is_open)
     if split is not None:
         _split_off("split_frozen: constants", optimised, split.constants, recorder)
         _split_off("split_frozen: graph", optimised, split.graph, recorder)

@@ -7,14 +7,15 @@ out: a graph of the frozen inputs, run once, and the graph that takes its result
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.copying import extract
 from graphc.ir.dims import always_le
-from graphc.ir.graph_queries import determined_by, reachable
+from graphc.ir.graph_queries import ancestors, determined_by, reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup, parameters
+from graphc.ir.symbols import has_symbols
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.region import WhileLoop
 from graphc.passes.dequantized import in_products
@@ -33,8 +34,11 @@ class FrozenSplit:
     position: int
 
 
-def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSplit | None:
-    """The two graphs, None where nothing depends on frozen inputs alone.
+def split_frozen(
+    graph: Graph, frozen: Sequence[int], position: int, *, is_open: bool = True
+) -> FrozenSplit | None:
+    """The two graphs, None where nothing depends on frozen inputs alone. Unless `is_open`, what
+    depends on open sizes too stays.
 
         g(%x, %w) {                          constants(%w) { %1 = transpose(%w)  return %1 }
           %2 = transpose(%w)           =>    g(%x, %w, %p) {
@@ -44,7 +48,7 @@ def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSp
 
     Nodes with a content check stay: they may raise.
     """
-    known = depending_on(graph, set(frozen))
+    known = depending_on(graph, set(frozen), is_open=is_open)
     frontier = frontier_of(graph, known)
     if not frontier:
         return None
@@ -56,10 +60,23 @@ def split_frozen(graph: Graph, frozen: Sequence[int], position: int) -> FrozenSp
     )
 
 
-def depending_on(graph: Graph, inputs: set[int]) -> set[int]:
+def parts(constants: Graph) -> Iterator[tuple[tuple[int, ...], Graph]]:
+    """The prepared values, each alone: which inputs it is computed from, and the graph of these
+    that gives it."""
+    for value in constants.outputs:
+        needed = ancestors(constants.nodes, [value])
+        read = tuple(i for i in range(len(constants.inputs)) if i in needed)
+        yield read, extract(constants, "packed", [Value(i) for i in read], [value])
+
+
+def depending_on(graph: Graph, inputs: set[int], *, is_open: bool = True) -> set[int]:
     """These inputs, and the nodes that depend on them and constants alone. Not those that may fail
-    or not end: where they stand, they may not run."""
-    return determined_by(graph, inputs, lambda node: _certain(graph, node))
+    or not end: where they stand, they may not run. Unless `is_open`, not those with open sizes."""
+
+    def admits(node: Node) -> bool:
+        return _certain(graph, node) and (is_open or not has_symbols(node))
+
+    return determined_by(graph, inputs, admits)
 
 
 def _certain(graph: Graph, node: Node) -> bool:

@@ -1,23 +1,57 @@
 """What tests of C programs share: compilers, and what a proof is held to.
 
 `proves` compiles and runs main.c; `paged` writes it with memory that ends where nothing may be
-touched, `counting` with a counter of allocations.
+touched, `counting` with a counter of allocations; `holds` is all of it, on `targets`.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from graphc.build.building import FROM_OUTSIDE
+from graphc.codegen.target import executable
 
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-O1")
 C = ("gcc", "-std=c11", *STRICT, "main.c")
 CPP = ("g++", "-std=c++17", *STRICT, "-x", "c++", "main.c", "-x", "none")
 ARM = ("aarch64-linux-gnu-gcc", "-std=c11", *STRICT, "main.c")
 EMULATED = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+UNDER_VALGRIND = LEVELS[:2]
+"""It does not know AVX-512."""
+
+
+def targets() -> list[str]:
+    """What runs here: this machine, its levels of x86-64, and AArch64 under emulation."""
+    native = {target.name for target in executable()}
+    levels = [name for name in LEVELS if name in native]
+    emulated = bool(shutil.which(ARM[0]) and shutil.which(EMULATED[0]))
+    return ["host", *levels, *(["aarch64"] if emulated else [])]
+
+
+def holds(folder: Path, name: str, target: str) -> None:
+    """Assert all that is asked of an object for a target, as far as compilers are here."""
+    if shutil.which("nm"):
+        needs_only_what_is_listed(folder, name, target)
+    if target == "aarch64":
+        proves(folder, name, ARM, *EMULATED)
+    elif shutil.which("gcc"):
+        _holds_on_this_machine(folder, name, target)
+
+
+def _holds_on_this_machine(folder: Path, name: str, target: str) -> None:
+    proves(folder, name, C)
+    if shutil.which("g++"):
+        proves(folder, name, CPP)
+    paged(folder, name)
+    proves(folder, name, ("gcc", "-std=gnu11", "-O1", "paged.c"))
+    allocates_nothing(folder, name)
+    if target in UNDER_VALGRIND and shutil.which("valgrind"):
+        is_clean_under_valgrind(folder, name)
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -39,8 +73,9 @@ def needs_only_what_is_listed(folder: Path, name: str, target: str) -> None:
         allowed -= {"fma", "fmaf"}
     assert needed <= allowed
     lines = run("nm", "-g", "--defined-only", f"{name}.o", folder=folder).stdout.splitlines()
+    packs = ["prepare"] if f"{name}_prepare(" in (folder / f"{name}.h").read_text() else []
     assert {line.split()[-1] for line in lines} == {
-        name, *(f"{name}_{part}" for part in ("init", "work_bytes", "error")),
+        name, *(f"{name}_{part}" for part in ("init", "work_bytes", "error", *packs)),
     }  # fmt: skip
     kinds = {line.split()[-2] for line in run("nm", f"{name}.o", folder=folder).stdout.splitlines()}
     assert not kinds & set("bBdDC"), "there is memory that could be written"

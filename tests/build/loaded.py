@@ -14,7 +14,7 @@ from llvmlite import binding
 from graphc.build.building import EMBEDDED
 from graphc.build.built_source import Array, ObjectSource
 from graphc.build.object_file import object_code, programs_of
-from graphc.build.state_layout import layout_of, state_file
+from graphc.build.state_layout import layout_for, state_file
 from graphc.codegen.llvm.native import LOCK, machine_of
 from graphc.codegen.target import host, named
 from graphc.ir.instances import type_at
@@ -48,12 +48,12 @@ class LoadedObject:
     ):
         self.source = source
         self.built = programs_of(source, named(target), threads)
-        self.layout = layout_of(source.state())
+        self.layout = layout_for(source, self.built)
         self.file = state_file(self.layout)
-        embeds = embeds and self.layout.nbytes <= EMBEDDED
+        embeds = embeds and self.layout.saved_bytes <= EMBEDDED
         self.code = object_code("built", source, self.built, self.layout, named(target), embeds)
         names = ["built", *(f"built_{part}" for part in PARTS)]
-        names += ["built_part"] * (threads > 1)
+        names += ["built_part"] * (threads > 1) + ["built_prepare"] * bool(self.built.ahead)
         addresses = functions_of(self.code, names)
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self.sizes = [symbol.name for symbol in source.sizes]
@@ -64,6 +64,7 @@ class LoadedObject:
             "built_init": [pointer, pointer, integer, integer],
             "built_work_bytes": numbers,
             "built_part": [pointer, *numbers, *arrays, pointer, integer, integer, pointer],
+            "built_prepare": [pointer],
             "built_error": [integer, pointer, ctypes.c_char_p, integer],
         }
         self.functions: dict[str, Any] = {

@@ -1,8 +1,10 @@
-"""The fourteen workloads of the benchmarks, small, as objects of an open batch: seven calls have
-the bits of the compiled function."""
+"""The fourteen workloads of the benchmarks, small, as objects of an open batch: calls of seven
+sizes have the bits of the compiled function, loaded into this process and as C programs."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import frontend
 from frontend.engine.compiled.building import source_of
 from frontend.engine.tensors import tree
 from frontend.engine.tracing.tracer import labels_of
+from tests.build.c_programs import holds, targets
 from tests.build.loaded import LoadedObject
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -68,3 +71,25 @@ def test_calls_have_the_bits_of_the_compiled_function(name: str, target: str) ->
     sources = dict(zip(program.inputs.names, program.inputs.sources, strict=True))
     for label, array in loaded.fields(state).items():
         assert array.tobytes() == np.array(sources[label].array(())).tobytes(), label
+
+
+def sized(batch: list[Any], rows: int) -> list[Any]:
+    """These arguments with so many rows."""
+    arrays = [np.array(tensor.numpy()) for tensor in batch]
+    return [frontend.tensor(np.resize(array, (rows, *array.shape[1:]))) for array in arrays]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_calls_of_c_programs_have_the_bits_of_this_process(tmp_path: Path, name: str) -> None:
+    function, batch = of_batch(name)
+    plain = name.replace("-", "_")
+    example = sized(batch, 8)  # of which main.c makes calls of 8, 5, 1, 17, 3, 15, 42 and, maybe, 0
+    for target in targets():
+        folder = tmp_path / target
+        with frontend.set_grad_enabled(workloads.BY_NAME[name].trains):
+            function.build(folder, *example, target=target, name=plain, calls=10)
+        sizes = re.findall(r"_work_bytes\(INT64_C\((\d+)\)", (folder / "main.c").read_text())
+        assert len(sizes) == 10 and len({*sizes}) >= 7
+        holds(folder, plain, target)

@@ -229,7 +229,9 @@ class _BuiltCall:
             array = self._arrays.get(label)
             if array is None:
                 array = self._arrays[label] = np.array(source.array(()))
-            return self._field(StateArray(label, keys.of(x, label), array))
+            is_weight = isinstance(source, CapturedSource)
+            field = StateArray(label, keys.of(x, label), array, is_weight=is_weight)
+            return self._field(field)
         raise TraceError(
             f"{x.name} lies in the memory around a tensor, which an object does not see",
             hint="hand in the tensor of which it is a part",

@@ -23,10 +23,8 @@ from frontend.engine.compiled.packed_copies import PACKED, PackedCopy
 from frontend.engine.sizes.sized_memo import executable_at, remembered_at
 from frontend.engine.tensors.memory_tracking import is_private, memory_of
 from frontend.engine.tensors.tensor import Tensor
-from graphc.ir.copying import extract
-from graphc.ir.graph_queries import ancestors
 from graphc.ir.instances import type_at
-from graphc.ir.nodes import Graph, Value
+from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
@@ -338,14 +336,13 @@ def _split_now(
 
 def _parts(constants: Graph, sources: Sequence[int], options: Options) -> Iterator[_Part]:
     """The outputs of the graph that computes all packed values, each with a graph of its own."""
-    count = len(constants.inputs)
-    for value in constants.outputs:
-        needed = ancestors(constants.nodes, [value])
-        read = [i for i in range(count) if i in needed]
-        graph = extract(constants, "packed", [Value(i) for i in read], [value])
+    with IMPORTING:
+        from graphc.passes.split_frozen import parts
+
+    for (read, graph), type in zip(parts(constants), constants.output_types):
         how = (str(graph), options.level, options.target)
         digest = hashlib.sha256(repr(how).encode()).hexdigest()
-        yield _Part(tuple(sources[i] for i in read), constants.type_of(value), graph, digest)
+        yield _Part(tuple(sources[i] for i in read), type, graph, digest)
 
 
 def _unzipped(watched: Sequence[tuple[Any, int]]) -> dict[str, list[Any]]:

@@ -11,8 +11,10 @@ from graphc.codegen.kernels.size_class import size_class, within
 from graphc.codegen.llvm.jit import kernel_texts
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.llvm.loading import LoadedFunction
+from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.driver import Driver
 from graphc.codegen.program.native_kernel import NativeKernel, SizeVariant, scratch_stride
+from graphc.codegen.program.native_program import verdict_start
 from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.size_table import SizeTable
 from graphc.codegen.target import Target
@@ -37,6 +39,13 @@ class StandaloneProgram:
     scratch_bytes: int
     threads: int = 1
     decisions: tuple[int, ...] = ()
+
+    @property
+    def block_bytes(self) -> int:
+        """Where no size is open: those of a block at any address that has room for arena, verdict
+        and scratch."""
+        arena = verdict_start(self.plan.arena_bytes)
+        return arena + self.threads * self.scratch_bytes + 2 * PADDING
 
 
 def standalone(plan: Plan, target: Target, threads: int = 1) -> StandaloneProgram:
