@@ -73,6 +73,11 @@ _LAZY = {
         "frontend.engine.tensors.absent_dtypes",
     ),
     **dict.fromkeys(
+        ("per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
+         "per_tensor_affine", "per_tensor_symmetric", "qscheme"),
+        "frontend.engine.tensors.qschemes",
+    ),
+    **dict.fromkeys(
         ("_assert_async", "_check", "_check_index", "_check_is_size",
          "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value",
          "_check_with"),

@@ -23,6 +23,13 @@ TWICE = {
     "Transformer": "PyTorch's nn.Transformer and fx.Transformer",
     "device": "PyTorch's torch.device, and its context manager torch.cuda.device",
 }
+AGAIN = (
+    *(f"{name}{axes}d" for name in ("ConvReLU", "ConvBn", "ConvBnReLU", "Conv", "InstanceNorm")
+      for axes in (1, 2, 3)),
+    "BatchNorm2d", "BatchNorm3d", "Dropout", "ELU", "GroupNorm", "Hardswish", "LayerNorm",
+    "LeakyReLU", "Linear", "LinearReLU", "PReLU",
+)  # fmt: skip
+TWICE |= dict.fromkeys(AGAIN, "PyTorch's layers of nn, and what stands for them in torch.ao.nn")
 """Names that stay double, with the reason: PyTorch's public ones cannot be chosen here."""
 
 

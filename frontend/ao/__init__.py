@@ -1,5 +1,5 @@
-"""`torch.ao`: quantization."""
+"""`torch.ao`: quantization, and the layers it is made of in nn."""
 
-from frontend.ao import quantization
+from frontend.ao import nn, quantization
 
-__all__ = ["quantization"]
+__all__ = ["nn", "quantization"]

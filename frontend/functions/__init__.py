@@ -9,7 +9,7 @@ has at the top level beside methods (`abs_(x)`), tensor_properties what is asked
 New tensors: creation, ranges (with creation_options, what they take), random, sampling, windows;
 the numbers come from drawn_words, drawn_numbers and random_fills, inside networks from
 network_draws. Other dtypes, places and layouts: conversion, places, tensor_types, memory,
-memory_order, layout, copies, sparse_layouts, quantization, complex_numbers.
+memory_order, layout, copies, sparse_layouts, quantization and quantized_tensor, complex_numbers.
 
 Parts and rearrangements: index (indices says what an index means), select, masks, scatter,
 compaction; shape, rearrange, repeating. Over elements: reduce, norms, statistics, histograms,

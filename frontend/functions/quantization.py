@@ -6,22 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 from frontend.engine.eager.dispatch import CONTEXT
-from frontend.engine.tensors.absent_dtypes import qint8, qint32, quint8
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.creation import tensor
 from frontend.functions.declarations import public
+from frontend.functions.quantized_tensor import QuantizedTensor, range_of
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.builder import user_location
 from graphc.ir.types import DType
 from graphc.ops.contract import int_matmul
 from graphc.ops.nn import quantization as ops
-
-RANGES: dict[Any, tuple[int, int, DType]] = {
-    qint8: (-128, 127, DType.i8), quint8: (0, 255, DType.u8),
-    qint32: (-(2**31), 2**31 - 1, DType.i32),
-}  # fmt: skip
-"""By the name of a quantized dtype: its least and greatest number, and the dtype that holds it."""
 
 
 @public(at="", also="torch._int_mm")
@@ -116,99 +110,12 @@ def _channels(x: Tensor, scale: Tensor, zero: Tensor, axis: int) -> list[int]:
 # -- tensors of integers with a scale --------------------------------------------------------------
 
 
-class QuantizedTensor:
-    """Integers that stand for floats. `axis`: the dimension along which scales and zero points
-    differ, None where there is one of each. It has what is asked of one; arithmetic is on what
-    `dequantize` or `int_repr` gives."""
-
-    is_quantized = True
-
-    def __init__(self, whole: Tensor, scale: Tensor, zero: Tensor, axis: int | None, dtype: Any):
-        self._whole, self._scale, self._zero, self._axis = whole, scale, zero, axis
-        self.dtype = dtype
-
-    @property
-    def shape(self) -> Any:
-        return self._whole.shape
-
-    def size(self, *dim: int) -> Any:
-        return self._whole.size(*dim)
-
-    def dim(self) -> int:
-        return self._whole.dim()
-
-    def numel(self) -> int:
-        return self._whole.numel()
-
-    def int_repr(self) -> Tensor:
-        """A copy of the integers."""
-        return self._whole.clone()
-
-    def dequantize(self) -> Tensor:
-        """The floats, f32."""
-        shape = [1] * self.dim()
-        if self._axis is not None:
-            shape[self._axis] = self.shape[self._axis]
-        scale, zero = (each.reshape(shape) for each in (self._scale, self._zero))
-        result: Tensor = ops.dequantize(self._whole, scale.to(DType.f32), zero)
-        return result
-
-    def q_scale(self) -> float:
-        """The scale. Raises RuntimeError where each channel has its own."""
-        self._of_all()
-        return float(self._scale)
-
-    def q_zero_point(self) -> int:
-        """The zero point. Raises RuntimeError where each channel has its own."""
-        self._of_all()
-        return int(self._zero)
-
-    def q_per_channel_scales(self) -> Tensor:
-        """Those of the channels, [n]. Raises RuntimeError where there is one for all."""
-        self._of_channels()
-        return self._scale
-
-    def q_per_channel_zero_points(self) -> Tensor:
-        """Those of the channels, [n]. Raises RuntimeError where there is one for all."""
-        self._of_channels()
-        return self._zero
-
-    def q_per_channel_axis(self) -> int:
-        """The dimension of the channels. Raises RuntimeError where there is one scale for all."""
-        return self._of_channels()
-
-    def _of_all(self) -> None:
-        if self._axis is not None:
-            raise RuntimeError("Expected quantizer->qscheme() == kPerTensorAffine to be true")
-
-    def _of_channels(self) -> int:
-        if self._axis is None:
-            raise RuntimeError("Expected quantizer->qscheme() == kPerChannelAffine to be true")
-        return self._axis
-
-    def __repr__(self) -> str:
-        scales = f"axis={self._axis}, scale={self._scale}, zero_point={self._zero}"
-        if self._axis is None:
-            scales = f"scale={float(self._scale)}, zero_point={int(self._zero)}"
-        return f"quantized({self.dequantize()!r}, dtype={self.dtype}, {scales})"
-
-
-def _range(dtype: Any) -> tuple[int, int, DType]:
-    known = RANGES.get(dtype)
-    if known is None:
-        raise DTypeError(
-            f"a tensor is quantized to torch.qint8, torch.quint8 or torch.qint32, not {dtype}",
-            location=user_location(),
-        )
-    return known
-
-
 @public()
 def quantize_per_tensor(input: Tensor, scale: Any, zero_point: Any, dtype: Any) -> Any:
     """A float32 tensor as integers, round(x / scale + zero_point), of torch.qint8, torch.quint8 or
     torch.qint32. `scale`, `zero_point`: numbers, or tensors of one element."""
     need_tensors("quantize_per_tensor", input=input)
-    low, high, kind = _range(dtype)
+    low, high, kind = range_of(dtype)
     scale = _as(scale, DType.f64).reshape(()).to(DType.f64)
     zero = _as(zero_point, DType.i64).reshape(()).to(DType.i64)
     whole = ops.quantize(_f32(input), scale.to(DType.f32), zero, low=low, high=high, dtype=kind)
@@ -221,7 +128,7 @@ def quantize_per_channel(
 ) -> Any:
     """The same with a scale and a zero point for each index of dimension `axis`: tensors [n]."""
     need_tensors("quantize_per_channel", input=input, scales=scales, zero_points=zero_points)
-    low, high, kind = _range(dtype)
+    low, high, kind = range_of(dtype)
     shape = _channels(input, scales, zero_points, axis)
     scale, zero = scales.to(DType.f64), zero_points.to(DType.i64)
     spread = scale.to(DType.f32).reshape(shape), zero.reshape(shape)

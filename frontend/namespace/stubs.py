@@ -147,13 +147,6 @@ TABLE: dict[str, tuple[Stub, ...]] = {
         constant("device_count", 0, "there is none"),
         constant("current_accelerator", None, "there is none"),
     ),
-    "ao.quantization": (
-        raises(
-            "FakeQuantize FakeQuantizeBase MinMaxObserver MovingAverageMinMaxObserver "
-            "ObserverBase QuantWrapper",
-            "there are quantize_ and quantize_dynamic; else compute in floats",
-        ),
-    ),
     "autograd.forward_ad": (
         raises(
             "UnpackedDualTensor dual_level enter_dual_level exit_dual_level make_dual unpack_dual",

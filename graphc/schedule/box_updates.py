@@ -4,7 +4,8 @@ in : the body of a kernel whose output lies in the memory of one of its inputs
 out: `BoxUpdate`: which value goes where, and which input keeps the elements outside
 
 A slice that is assigned to is `where(inside, placed, x)`, `inside` and `placed` being padded from
-the slice to the size of x. Written straight into x, only the slice need be stored.
+the slice to the size of x. Written straight into x, only the slice need be stored. Of bf16 and
+other storage types it is a `where` of what they compute in, cast there and back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.types import DType
 
 MOVING = ("broadcast", "reshape", "transpose")
 
@@ -30,10 +32,10 @@ def box_update(body: Graph) -> BoxUpdate | None:
     """What the one output of a body changes; None where it may change anything."""
     if len(body.outputs) != 1:
         return None
-    node = body.nodes[body.outputs[0].node]
-    if node.op != "where" or body.nodes[node.operands[2].node].op != INPUT:
+    where = _chosen(body, body.outputs[0])
+    if where is None or body.nodes[where[2].node].op != INPUT:
         return None
-    inside, placed = (body.nodes[operand.node] for operand in node.operands[:2])
+    inside, placed = (body.nodes[operand.node] for operand in where[:2])
     if inside.op != "pad" or placed.op != "pad" or any(inside.attribute("interior")):
         return None
     same = all(inside.attribute(name) == placed.attribute(name) for name in _GEOMETRY)
@@ -41,7 +43,31 @@ def box_update(body: Graph) -> BoxUpdate | None:
     if not same or tuple(ends) != (True, False):
         return None
     low = tuple(inside.attribute("low"))
-    return BoxUpdate(placed.operands[0], low, node.operands[2].node)
+    return BoxUpdate(placed.operands[0], low, where[2].node)
+
+
+def _chosen(body: Graph, value: Value) -> tuple[Value, ...] | None:
+    """The operands of the `where` that a value is. Of a storage type it is one between casts, which
+    hold each element as it is: what they are casts of."""
+    node = body.nodes[value.node]
+    if node.op == "where":
+        return node.operands
+    dtype = body.type_of(value).dtype
+    if node.op != "cast" or not dtype.is_storage:
+        return None
+    where = body.nodes[node.operands[0].node]
+    if where.op != "where" or where.types[0].dtype is not dtype.computes_as:
+        return None
+    inside, *casts = where.operands
+    stored = [part for each in casts for part in _cast_from(body, each, dtype)]
+    return (inside, *stored) if len(stored) == len(casts) else None
+
+
+def _cast_from(body: Graph, value: Value, dtype: DType) -> tuple[Value, ...]:
+    """What of this dtype a value is a cast of, if it is one."""
+    node = body.nodes[value.node]
+    is_cast = node.op == "cast" and body.type_of(node.operands[0]).dtype is dtype
+    return node.operands if is_cast else ()
 
 
 _GEOMETRY = ("low", "high", "interior")

@@ -21,7 +21,7 @@ from frontend.futures import Future, collect_all, wait_all
         ("Stream", "one device"), ("quasirandom.SobolEngine", "scipy.stats.qmc"),
         ("sparse.SparseSemiStructuredTensor", "COO"), ("distributed.rpc.RRef", "send_object_list"),
         ("fx.experimental.proxy_tensor.make_fx", "torch.export"),
-        ("ao.quantization.ObserverBase", "floats"), ("_C.Graph", "TorchScript"),
+        ("_C.Graph", "TorchScript"),
         ("_C._functorch._add_batch_dim", "vmap"), ("_subclasses.FakeTensor", "meta"),
     ],
 )  # fmt: skip

@@ -72,6 +72,35 @@ def test_only_the_box_is_stored(box: tuple[Any, Any, Any]) -> None:
     assert (state == want).all()
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "u8"])
+def test_a_box_of_a_storage_type_is_stored_as_it_is(dtype: str) -> None:
+    """What it is chosen in, f32 or i32, is cast there and back: neither is done outside the box."""
+    kind = graphc.DType[dtype]
+    b = graphc.GraphBuilder("changed")
+    x, v = b.input("x", f"{dtype}[900,5]"), b.input("v", f"{dtype}[900,1]")
+    geometry: dict[str, Any] = {"low": (0, 3), "high": (0, 1), "interior": (0, 0)}
+    inside = ops.broadcast(b.constant(np.array(True)), shape=(900, 1))
+    mask = ops.pad(inside, b.constant(np.array(False)), **geometry)
+    placed = ops.pad(v, b.constant(np.zeros((), kind.numpy)), **geometry)
+    chosen = ops.where(mask, *(ops.cast(each, dtype=kind.computes_as) for each in (placed, x)))
+    graph = b.finish(ops.cast(chosen, dtype=kind), aliases=[(0, 0)])
+    (launch,) = launches(plan_graph(graph)[1])
+    assert launch.kernel.recipe == "update"
+    random = np.random.default_rng(1)
+    state, new = (random.integers(0, 99, each).astype(kind.numpy) for each in ((900, 5), (900, 1)))
+    want = state.copy()
+    want[:, 3:4] = new
+    for target in TARGETS:
+        memory = state.copy()
+        update = box_update(launch.kernel.body)
+        assert update is not None
+        reads = [memory if i == update.kept else new.copy() for i in range(2)]
+        run(lower(KernelSpec("update", launch.kernel.body), target), [*reads, memory])
+        assert (memory == want).all(), target.name
+    graphc.compile(graph)(state, new)
+    assert (state == want).all()
+
+
 def test_a_kernel_of_its_own_memory_writes_all() -> None:
     """Where the result is not the input's memory, all of it is stored."""
     graph = changed((1, 0), (1, 4), (3, 4))

@@ -1,13 +1,98 @@
-"""`torch.ao.quantization`: `quantize_dynamic`, and `quantize_` as torchao has it. What observes and
-converts models raises NotImplementedError when used.
+"""`torch.ao.quantization`: static quantization after training and quantization-aware training by
+`prepare`, `prepare_qat` and `convert`, `quantize_dynamic`, and `quantize_` as torchao has it.
 
-integers chooses scales, linear has the layers, quantize_api puts them into models.
+observer and histogram_observer watch tensors, fake_quantize rounds them besides, qconfig has pairs
+of both; fusing makes one layer of several; preparing puts observers into models and quantized
+layers in their place, by the tables of quantization_mappings; stubs are where floats become
+integers.
+integers chooses scales, linear has the layers of quantize_api, which puts them into models.
 """
 
-from __future__ import annotations
-
-from typing import Any, NoReturn
-
+from frontend.ao.quantization.fake_quantize import (
+    FakeQuantize,
+    FakeQuantizeBase,
+    FixedQParamsFakeQuantize,
+    FusedMovingAvgObsFakeQuantize,
+    default_fake_quant,
+    default_fixed_qparams_range_0to1_fake_quant,
+    default_fixed_qparams_range_neg1to1_fake_quant,
+    default_fused_act_fake_quant,
+    default_fused_per_channel_wt_fake_quant,
+    default_fused_wt_fake_quant,
+    default_histogram_fake_quant,
+    default_per_channel_weight_fake_quant,
+    default_weight_fake_quant,
+    disable_fake_quant,
+    disable_observer,
+    enable_fake_quant,
+    enable_observer,
+    fused_per_channel_wt_fake_quant_range_neg_127_to_127,
+    fused_wt_fake_quant_range_neg_127_to_127,
+)
+from frontend.ao.quantization.fusing import (
+    fuse_known_modules,
+    fuse_modules,
+    fuse_modules_qat,
+)
+from frontend.ao.quantization.histogram_observer import (
+    HistogramObserver,
+    default_histogram_observer,
+)
+from frontend.ao.quantization.observer import (
+    FixedQParamsObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    NoopObserver,
+    ObserverBase,
+    PerChannelMinMaxObserver,
+    PlaceholderObserver,
+    RecordingObserver,
+    UniformQuantizationObserverBase,
+    default_debug_observer,
+    default_dynamic_quant_observer,
+    default_fixed_qparams_range_0to1_observer,
+    default_fixed_qparams_range_neg1to1_observer,
+    default_float_qparams_observer,
+    default_observer,
+    default_per_channel_weight_observer,
+    default_placeholder_observer,
+    default_weight_observer,
+    per_channel_weight_observer_range_neg_127_to_127,
+    weight_observer_range_neg_127_to_127,
+)
+from frontend.ao.quantization.preparing import (
+    add_quant_dequant,
+    convert,
+    prepare,
+    prepare_qat,
+    propagate_qconfig_,
+    quantize,
+    quantize_qat,
+    swap_module,
+)
+from frontend.ao.quantization.qconfig import (
+    QConfig,
+    default_activation_only_qconfig,
+    default_debug_qconfig,
+    default_dynamic_qconfig,
+    default_per_channel_qconfig,
+    default_per_channel_symmetric_qnnpack_qat_qconfig,
+    default_per_channel_symmetric_qnnpack_qconfig,
+    default_qat_qconfig,
+    default_qat_qconfig_v2,
+    default_qconfig,
+    default_symmetric_qnnpack_qat_qconfig,
+    default_symmetric_qnnpack_qconfig,
+    default_weight_only_qconfig,
+    get_default_qat_qconfig,
+    get_default_qconfig,
+    per_channel_dynamic_qconfig,
+)
+from frontend.ao.quantization.quantization_mappings import (
+    get_default_qat_module_mappings,
+    get_default_static_quant_module_mappings,
+)
 from frontend.ao.quantization.quantize_api import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
@@ -15,39 +100,90 @@ from frontend.ao.quantization.quantize_api import (
     quantize_,
     quantize_dynamic,
 )
-from frontend.namespace.stubs import stubs
+from frontend.ao.quantization.stubs import (
+    DeQuantStub,
+    QuantStub,
+    QuantWrapper,
+)
 
-INSTEAD = "there are quantize_ and quantize_dynamic; else compute in floats"
-
-
-def _absent(*args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError(f"torch.ao.quantization: {INSTEAD}")
-
-
-class QConfig:
-    """Raises NotImplementedError."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        _absent()
-
-
-class QuantStub(QConfig):
-    """Raises NotImplementedError."""
-
-
-class DeQuantStub(QConfig):
-    """Raises NotImplementedError."""
-
-
-globals().update(stubs("ao.quantization"))
-
-_FUNCTIONS = (
-    "convert", "default_observer", "default_per_channel_weight_observer",
-    "default_weight_observer", "fuse_modules", "fuse_modules_qat", "get_default_qat_qconfig",
-    "get_default_qconfig", "prepare", "prepare_qat", "quantize",
-)  # fmt: skip
-globals().update(dict.fromkeys(_FUNCTIONS, _absent))
 __all__ = [
-    "DeQuantStub", "Int4WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig",
-    "Int8WeightOnlyConfig", "QConfig", "QuantStub", "quantize_", "quantize_dynamic", *_FUNCTIONS,
-]  # fmt: skip
+    "DeQuantStub",
+    "FakeQuantize",
+    "FakeQuantizeBase",
+    "FixedQParamsFakeQuantize",
+    "FixedQParamsObserver",
+    "FusedMovingAvgObsFakeQuantize",
+    "HistogramObserver",
+    "Int4WeightOnlyConfig",
+    "Int8DynamicActivationInt8WeightConfig",
+    "Int8WeightOnlyConfig",
+    "MinMaxObserver",
+    "MovingAverageMinMaxObserver",
+    "MovingAveragePerChannelMinMaxObserver",
+    "NoopObserver",
+    "ObserverBase",
+    "PerChannelMinMaxObserver",
+    "PlaceholderObserver",
+    "QConfig",
+    "QuantStub",
+    "QuantWrapper",
+    "RecordingObserver",
+    "UniformQuantizationObserverBase",
+    "add_quant_dequant",
+    "convert",
+    "default_activation_only_qconfig",
+    "default_debug_observer",
+    "default_debug_qconfig",
+    "default_dynamic_qconfig",
+    "default_dynamic_quant_observer",
+    "default_fake_quant",
+    "default_fixed_qparams_range_0to1_fake_quant",
+    "default_fixed_qparams_range_0to1_observer",
+    "default_fixed_qparams_range_neg1to1_fake_quant",
+    "default_fixed_qparams_range_neg1to1_observer",
+    "default_float_qparams_observer",
+    "default_fused_act_fake_quant",
+    "default_fused_per_channel_wt_fake_quant",
+    "default_fused_wt_fake_quant",
+    "default_histogram_fake_quant",
+    "default_histogram_observer",
+    "default_observer",
+    "default_per_channel_qconfig",
+    "default_per_channel_symmetric_qnnpack_qat_qconfig",
+    "default_per_channel_symmetric_qnnpack_qconfig",
+    "default_per_channel_weight_fake_quant",
+    "default_per_channel_weight_observer",
+    "default_placeholder_observer",
+    "default_qat_qconfig",
+    "default_qat_qconfig_v2",
+    "default_qconfig",
+    "default_symmetric_qnnpack_qat_qconfig",
+    "default_symmetric_qnnpack_qconfig",
+    "default_weight_fake_quant",
+    "default_weight_observer",
+    "default_weight_only_qconfig",
+    "disable_fake_quant",
+    "disable_observer",
+    "enable_fake_quant",
+    "enable_observer",
+    "fuse_known_modules",
+    "fuse_modules",
+    "fuse_modules_qat",
+    "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
+    "fused_wt_fake_quant_range_neg_127_to_127",
+    "get_default_qat_module_mappings",
+    "get_default_qat_qconfig",
+    "get_default_qconfig",
+    "get_default_static_quant_module_mappings",
+    "per_channel_dynamic_qconfig",
+    "per_channel_weight_observer_range_neg_127_to_127",
+    "prepare",
+    "prepare_qat",
+    "propagate_qconfig_",
+    "quantize",
+    "quantize_",
+    "quantize_dynamic",
+    "quantize_qat",
+    "swap_module",
+    "weight_observer_range_neg_127_to_127",
+]

@@ -279,7 +279,7 @@ def check_apart(traced: Trace) -> None:
     """Raise TraceError where a result shares memory in eager mode with an argument, state or
     another result: the code around it may write to one and read the other."""
     session = traced.session
-    kept = {id(root_of(tensor)) for tensor, _ in session.attributes.results}
+    kept = {id(root_of(tensor)) for _, tensor in session.attributes.results}
     recorded = () if session.effects is None else session.effects.recorded
     handed = [tensor for effect in recorded for tensor in effect.tensors]
     kept |= {id(root_of(x)) for x in handed if all(x is not new for new in traced.new)}

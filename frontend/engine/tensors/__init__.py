@@ -4,7 +4,8 @@ tensor is the class, over autograd_members (leaves, `.grad`, hooks), host_values
 indices; no_value is what they raise where there is none) and added_attributes (its `__dict__`).
 views say which memory it shares with what, storages and shared_memory what memory is, and
 memory_tracking whether each write to it is counted; dlpack hands it to other libraries. dtypes are
-PyTorch's over graphc's, absent_dtypes those that are not here, limits their numbers; host_data
+PyTorch's over graphc's, absent_dtypes those that are not here, qschemes names of
+quantization, limits their numbers; host_data
 makes arrays of Python data, pairs says how graphs have complex numbers, printing text of tensors,
 symbolic_numbers stand for sizes and numbers that differ from call to call. tree takes nested
 structures of tensors apart; handed_out stands for a value that a trace only passes on.

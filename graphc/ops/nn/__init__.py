@@ -4,7 +4,8 @@ activations are elementwise. products (a linear layer), embedding, attention, no
 recurrent (cells) are what models are built of; pooling reduces sliding windows (windows.py, beside
 the movements); resampling is interpolation, sampling what is read at places that are data; boxes
 are those of detection; sparse_products what a matrix of few elements is multiplied by;
-quantization is integers that stand for floats; losses end a training step.
+quantization is integers that stand for floats, int_convolution
+convolutions of them; losses end a training step.
 """
 
 from graphc.ops.nn import (
@@ -12,6 +13,7 @@ from graphc.ops.nn import (
     attention,
     boxes,
     embedding,
+    int_convolution,
     losses,
     normalization,
     pooling,
@@ -28,6 +30,7 @@ __all__ = [
     "attention",
     "boxes",
     "embedding",
+    "int_convolution",
     "losses",
     "normalization",
     "pooling",

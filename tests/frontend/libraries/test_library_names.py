@@ -232,7 +232,7 @@ def test_comparing_tensors() -> None:
         lambda: torch.sparse.spsolve(1, 2),
         lambda: nn.attention.flex_attention.flex_attention(),
         lambda: torch.FloatStorage([1.0]),
-        lambda: torch.ao.quantization.QuantStub(),
+        lambda: torch.ao.quantization.prepare(nn.ReLU(), prepare_custom_config_dict={"x": 1}),
         lambda: torch.jit.load("x.pt"),
         lambda: torch.autograd.forward_ad.dual_level(),
         lambda: torch.utils.cpp_extension.load("x", []),
@@ -243,7 +243,7 @@ def test_comparing_tensors() -> None:
 )
 def test_what_is_not_here_says_so_when_used(use: Any) -> None:
     refused = (
-        "is not here|there is no|there are quantize_|takes a number of elements"
+        "is not here|there is no|there are no custom|takes a number of elements"
         "|takes dynamic_shapes itself|have no kernels by dispatch keys"
     )
     with pytest.raises(NotImplementedError, match=refused):

@@ -226,6 +226,33 @@ def test_a_trace_without_a_program_is_undone(fullgraph: bool, quiet: None) -> No
     assert len(states) == 1 and world.n == 1 and once == states[0]
 
 
+@pytest.mark.parametrize("returned", [lambda new: new, lambda new: new + 1])
+def test_a_module_below_that_assigns_a_buffer_hands_it_out(quiet: None, returned: Any) -> None:
+    class Assigning(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(2, 3))
+
+        def forward(self, x: Any) -> Any:
+            self.kept = x * 2
+            return returned(self.kept)
+
+    results = []
+    for run in (lambda function: function, torch.compile):
+        module = Assigning()
+
+        def function(x: Any, module: Any = module) -> Any:
+            y = module(x)
+            return y if float(y.sum()) else -y
+
+        step = run(function)
+        for _ in range(2):
+            y = step(X)
+            y.add_(1)
+        results.append((y.tolist(), module.kept.tolist()))
+    assert results[0] == results[1]
+
+
 def test_effects_happen_once_a_call(quiet: None, tmp_path: Any, capsys: Any) -> None:
     path, stream = tmp_path / "log", io.StringIO()
 
