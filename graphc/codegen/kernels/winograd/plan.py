@@ -6,19 +6,22 @@ In: a kernel's body around one `winograd`, and a target. Out: a `WinogradPlan`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from graphc.codegen.kernels.contraction.cost.tiles import Tile, choose_tile, vector_registers
+from graphc.codegen.kernels.contraction.cost.tiles import Tile
+from graphc.codegen.kernels.contraction.cost.winograd import (
+    CHUNK_ROWS,
+    group_size,
+    tile_grid,
+    winograd_cost,
+    winograd_tile,
+)
 from graphc.codegen.kernels.typical import IMAGES, typical
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType, Shape
-from graphc.ops.layouts.winograd import predicted_gain
-
-CHUNK_ROWS = 64
-"""Rows whose products are kept before they are transformed back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +35,7 @@ class WinogradPlan:
     group: int
     tile: Tile
     chunk: int
+    reason: str = ""
 
     @property
     def x(self) -> GraphValue:
@@ -71,9 +75,7 @@ class WinogradPlan:
     @property
     def grid(self) -> Shape:
         """Images, rows of tiles, groups in each."""
-        images, _, *places = self.body.type_of(self.anchor).shape
-        high, wide = (-(-place // 2) for place in places)
-        return images, high, -(-wide // self.group)
+        return tile_grid(self.body.type_of(self.anchor).shape, self.lanes)
 
     @property
     def groups(self) -> Extent:
@@ -97,31 +99,32 @@ class WinogradPlan:
     def blocks(self) -> Extent:
         return ceil_div(self.groups, self.groups_per_block)
 
-    @property
-    def reason(self) -> str:
-        tile = f"{self.tile.rows}x{self.tile.vectors}x{self.lanes}"
-        shape = tuple(typical(extent, IMAGES) for extent in self.body.type_of(self.anchor).shape)
-        gain = predicted_gain(shape, self.channels, padding=self.padding)
-        return (
-            f"winograd F(2x2, 3x3): {self.groups} groups of {self.group} tiles, tile {tile}, "
-            f"{self.blocks} blocks, {self.chunk} rows at a time, expected {gain:.2f} times as fast "
-            "as the direct kernel with its weights' transform"
-        )
-
 
 def plan_winograd(body: Graph, target: Target) -> WinogradPlan:
     """How the one `winograd` of a body is cut."""
     anchor = next(GraphValue(i) for i, node in enumerate(body.nodes) if node.op == "winograd")
-    images, rows, *places = body.type_of(anchor).shape
-    high, wide = (-(-place // 2) for place in places)
+    shape = body.type_of(anchor).shape
     lanes = target.lanes(body.type_of(anchor).dtype)
-    # Half a vector for a group costs little, tiles that do not exist cost products.
-    group = lanes
-    while group > 2 and -(-wide // (group // 2)) * (group // 2) < -(-wide // group) * group:
-        group //= 2
-    groups = images * high * -(-wide // group)
-    tile, _ = choose_tile(
-        rows, typical(ceil_div(groups * group, lanes), IMAGES), vector_registers(target)
+    group = group_size(-(-shape[3] // 2), lanes)
+    groups = math.prod(tile_grid(shape, lanes))
+    vectors = typical(ceil_div(groups * group, lanes), IMAGES)
+    tile, _ = winograd_tile(shape[1], vectors, target)
+    chunk = min(max(CHUNK_ROWS // tile.rows, 1) * tile.rows, shape[1])
+    plan = WinogradPlan(body, anchor, lanes, group, tile, chunk)
+    return replace(plan, reason=_reason(plan, target))
+
+
+def _reason(plan: WinogradPlan, target: Target) -> str:
+    tile = f"{plan.tile.rows}x{plan.tile.vectors}x{plan.lanes}"
+    shape = tuple(typical(extent, IMAGES) for extent in plan.body.type_of(plan.anchor).shape)
+    text = (
+        f"winograd F(2x2, 3x3): {plan.groups} groups of {plan.group} tiles, tile {tile}, "
+        f"{plan.blocks} blocks, {plan.chunk} rows at a time"
     )
-    chunk = min(max(CHUNK_ROWS // tile.rows, 1) * tile.rows, rows)
-    return WinogradPlan(body, anchor, lanes, group, tile, chunk)
+    if 0 in (*shape, plan.channels):
+        return text
+    cost = winograd_cost(shape, plan.channels, plan.lanes, target)
+    total = cost.products + cost.transforms
+    return (
+        f"{text}, cost {total:.3g} (products {cost.products:.3g}, transforms {cost.transforms:.3g})"
+    )
