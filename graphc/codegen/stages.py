@@ -34,9 +34,9 @@ class Stages:
     example: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def preferred(self) -> Preferred | None:
-        """The layouts of the target."""
-        return preferred_layouts(self.options.target) if self.options.layouts else None
+    def preferred(self) -> Preferred:
+        """What the target's cost models answer passes."""
+        return preferred_layouts(self.options.target, self.options.layouts)
 
     @cached_property
     def optimised(self) -> Graph:

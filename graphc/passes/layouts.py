@@ -14,9 +14,9 @@ the calls' preparation, and `unpack`, an index map at the place of use that cost
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from graphc.ir.copying import inlined, replayed
 from graphc.ir.draft import Draft, Values, moved
@@ -28,6 +28,7 @@ from graphc.ops.kinds.region import TimeLoop, WhileLoop
 from graphc.ops.layouts.packing import COLUMNS, ROWS
 from graphc.passes.dequantized import dequantized, repacked_sources
 from graphc.passes.split_frozen import depending_on, is_widening
+from graphc.passes.winograd import Candidate
 
 
 class Stored(NamedTuple):
@@ -39,9 +40,19 @@ class Stored(NamedTuple):
     together: int = 1
 
 
-Preferred = Callable[[Node, tuple[TensorType, ...], int], Stored | None]
-"""For a matrix product or convolution, the types of its operands, and the position of one: how to
-store that operand; None: as it is."""
+class Preferred(Protocol):
+    """What a target's cost models answer passes."""
+
+    def __call__(
+        self, node: Node, types: tuple[TensorType, ...], position: int, /
+    ) -> Stored | None:
+        """For a matrix product or convolution, the types of its operands, and the position of one:
+        how to store that operand; None: as it is."""
+
+    def winograd_gain(self, case: Candidate, /) -> float:
+        """See passes/winograd.py."""
+
+
 AXES = {
     "matmul": {0: ROWS, 1: COLUMNS}, "paired_matmul": {1: COLUMNS}, "int_matmul": {1: COLUMNS},
     "conv": {1: ROWS},

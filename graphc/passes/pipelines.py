@@ -18,9 +18,10 @@ in the hope that it finds more.
 the user wrote; behind it, convolutions that gain by Winograd's sums. Where forward and backward
 become two graphs, the first must see both in one, so it runs before the partition.
 
-How kernels like their operands stored is a matter of the target. Where the caller knows it, layouts
-are chosen before `simplify_regions`, which hoists what they add out of loops; and for frozen inputs
-at the end, just before what depends on these alone is split off.
+How kernels like their operands stored, and what Winograd's sums gain, is a matter of the target:
+where the caller does not know it, neither is done. Layouts are chosen before `simplify_regions`,
+which hoists what they add out of loops; and for frozen inputs at the end, just before what depends
+on these alone is split off.
 
 With the setting GRAPHC_VERIFY=1, as in all tests, the graph is verified after each pass.
 """
@@ -52,8 +53,8 @@ from graphc.passes.winograd import winograd
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What passes may ask for besides the graph. `preferred`: the layouts a target prefers (None:
-    all stay as they are). `frozen`: the positions of inputs that never change."""
+    """What passes may ask for besides the graph. `preferred`: what a target prefers (None: layouts
+    and convolutions stay as they are). `frozen`: the positions of inputs that never change."""
 
     preferred: Preferred | None = None
     frozen: tuple[int, ...] = ()
@@ -71,7 +72,7 @@ def _of_graph(function: Callable[[Graph], Graph]) -> Pass:
     return Pass(function.__name__, lambda graph, _: function(graph))
 
 
-def _of_layouts(name: str, function: Callable[[Graph, Facts, Preferred], Graph]) -> Pass:
+def _of_target(name: str, function: Callable[[Graph, Facts, Preferred], Graph]) -> Pass:
     def run(graph: Graph, facts: Facts) -> Graph:
         return graph if facts.preferred is None else function(graph, facts, facts.preferred)
 
@@ -82,12 +83,14 @@ DEAD_CODE = _of_graph(dead_code)
 DECOMPOSE = _of_graph(decompose)
 DECOMPOSE_TO_RECIPES = _of_graph(decompose_to_recipes)
 RECOGNIZE_ATTENTION = _of_graph(recognize_attention)
-PACK_IN_LOOPS = _of_layouts("layouts", lambda graph, _, preferred: layouts(graph, preferred))
+PACK_IN_LOOPS = _of_target("layouts", lambda graph, _, preferred: layouts(graph, preferred))
 SIMPLIFY_REGIONS = _of_graph(simplify_regions)
-WINOGRAD = _of_graph(winograd)
+WINOGRAD = _of_target(
+    "winograd", lambda graph, _, preferred: winograd(graph, preferred.winograd_gain)
+)
 SINK_RESHAPES = _of_graph(sink_reshapes)
 CANONICALIZE = _of_graph(canonicalize)
-PACK_FROZEN = _of_layouts(
+PACK_FROZEN = _of_target(
     "pack_frozen", lambda graph, facts, preferred: packed(graph, facts.frozen, preferred)
 )
 
@@ -126,8 +129,9 @@ def optimize(
     recorder: Recorder | None = None,
     preferred: Preferred | None = None,
 ) -> Graph:
-    """`graph` after the passes of `level`. `recorder` notes what each does. `preferred`: the
-    layouts a target prefers; None: all stay as they are. Raises GraphError for an unknown level."""
+    """`graph` after the passes of `level`. `recorder` notes what each does. `preferred`: what
+    a target prefers; None: layouts and convolutions stay as they are. Raises GraphError for an
+    unknown level."""
     return _after(LEVELS, level, graph, Facts(preferred), recorder)
 
 

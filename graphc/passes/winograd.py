@@ -1,6 +1,6 @@
 """3x3 convolutions of stride 1 as Winograd's F(2x2, 3x3), where that pays: for level *relaxed*.
 
-in : a graph without composites but those with a recipe
+in : a graph without composites but those with a recipe, and what a target gains
 out: the graph with `winograd` in the place of the `conv` and `conv_input_grad` that gain by it
 
 The sums are rounded elsewhere, so results differ within the bound that docs/contractions.md states.
@@ -11,8 +11,9 @@ as NaN. Sums of four numbers near the greatest may overflow where the convolutio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from graphc.ir.dims import is_symbolic
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
 from graphc.ir.size_guards import typical
-from graphc.ir.types import Shape
-from graphc.ops.layouts.winograd import PLANES, predicted_gain, weight_matrix
+from graphc.ir.types import DType, Shape
+from graphc.ops.layouts.winograd import PLANES, weight_matrix
 
 LEAST_GAIN = 1.2
 """Times as fast as the direct kernel, as predicted: the model may err by so much."""
@@ -30,7 +31,29 @@ LEAST_GAIN = 1.2
 _OPS = ("conv", "conv_input_grad")
 
 
-def winograd(graph: Graph) -> Graph:
+class Candidate(NamedTuple):
+    """A convolution that fits, of x by a weight, or a gradient of one's input (`is_gradient`: x is
+    that of its result). Open sizes are those of the example."""
+
+    dtype: DType
+    x: Shape
+    weight: Shape
+    result: Shape
+    padding: Shape
+    is_gradient: bool = False
+    known_weight: bool = False
+    """Whether the weight is transformed ahead of the call."""
+
+    @property
+    def channels(self) -> int:
+        return self.x[1]
+
+
+Gain = Callable[[Candidate], float]
+"""How many times as fast as the direct kernel a convolution is expected to be."""
+
+
+def winograd(graph: Graph, gain: Gain) -> Graph:
     """Put `winograd` in the place of convolutions, also inside regions.
 
         %2 = conv(%x, %w) .. padding=[1, 1]    =>   %2 = constant f32[16,9] [..]
@@ -42,13 +65,18 @@ def winograd(graph: Graph) -> Graph:
                                                          : f32[16,64,32,32]
 
     The gradient of the input is the convolution of the other with the kernel rotated by 180 degrees
-    and the roles of its channels exchanged. Weights known here are transformed here.
+    and the roles of its channels exchanged. Weights known here are transformed here. `gain`: what
+    the target is expected to have of it.
     """
+
+    def pays(node: Node, operands: Values) -> bool:
+        case = _candidate(draft, node, operands) if node.op in _OPS and _fits(node) else None
+        return case is not None and gain(case) >= LEAST_GAIN
 
     def visit(node: Node, operands: Values) -> Values:
         if node.regions:
-            node = replace(node, regions=tuple(map(winograd, node.regions)))
-        if node.op not in _OPS or not _fits(node) or gain(draft, node, operands) < LEAST_GAIN:
+            node = replace(node, regions=tuple(winograd(region, gain) for region in node.regions))
+        if not pays(node, operands):
             return draft.add(moved(node, operands))
         return (_replaced(draft, node, operands),)
 
@@ -67,18 +95,16 @@ def _fits(node: Node) -> bool:
     return bool(node.attribute("groups") == 1 and max(node.attribute("padding")) <= 2)
 
 
-def gain(draft: Draft, node: Node, operands: Values) -> float:
-    """How many times as fast as the direct kernel a convolution that fits is predicted to be, where
-    sizes are open those of the example; 0 of another kernel than 3x3, and of open channels."""
-    w, shape = draft.type(operands[1]).shape, node.types[0].shape
-    if w[2:] != (3, 3) or is_symbolic(w):
-        return 0.0
-    channels = draft.shape(operands[0])[1]
+def _candidate(draft: Draft, node: Node, operands: Values) -> Candidate | None:
+    """A convolution that fits; None of another kernel than 3x3, and of open channels."""
+    x, w = (draft.type(operand) for operand in operands)
+    if w.shape[2:] != (3, 3) or is_symbolic(w.shape):
+        return None
+    x_shape, result = (tuple(map(typical, shape)) for shape in (x.shape, node.types[0].shape))
     known = draft.node(operands[1]).op == CONSTANT
-    padding = node.attribute("padding")
-    if node.op == "conv_input_grad":
-        padding = tuple(2 - by for by in padding)
-    return predicted_gain(tuple(map(typical, shape)), channels, known, padding)
+    padding: Shape = node.attribute("padding")
+    is_gradient = node.op == "conv_input_grad"
+    return Candidate(x.dtype, x_shape, w.shape, result, padding, is_gradient, known)
 
 
 def _replaced(draft: Draft, node: Node, operands: Values) -> Value:

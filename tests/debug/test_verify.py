@@ -139,14 +139,14 @@ def test_an_output_that_a_kernel_leaves_unwritten_is_named(
 
 
 def test_a_nest_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    contract_nest = recipes.contract_nest
+    contract_nest = recipes.NESTS["contract"]
 
     def unready(body: Any, target: Any) -> Any:
         nest = contract_nest(body, target)
         assert nest is not None
         return replace(nest, axes=nest.axes[1:])
 
-    monkeypatch.setattr(recipes, "contract_nest", unready)
+    monkeypatch.setitem(recipes.NESTS, "contract", unready)
     finding = blamed(verify_call(call()))
     assert "the nest of k" in finding.blame
     assert "rule N1: axes, splits and stages have names of their own" in finding.what

@@ -44,6 +44,7 @@ ASK_NOTHING = {
     "codegen/kernels/contraction/cost/tiles.py": "numbers, for which costs are compared",
     "codegen/kernels/contraction/strategies/table.py": "costs, at sizes that are typical",
     "codegen/kernels/preferred_layouts.py": "costs, at sizes that are typical",
+    "codegen/kernels/winograd/gain.py": "costs, of numbers",
     "codegen/kernels/size_class.py": "bounds, and costs at sizes that are typical",
     "codegen/kernels/elementwise/widths.py": "an op and dtypes",
     "codegen/target.py": "processors",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.kernels.attention.backward import lower_attention_grad
-from graphc.codegen.kernels.attention.forward import lower_attention
+from graphc.codegen.kernels.attention.backward import backward_nest, lower_attention_grad
+from graphc.codegen.kernels.attention.forward import forward_nest, lower_attention
 from graphc.codegen.kernels.contraction.recipe import (
     contract_nest,
     lower_contract,
@@ -23,7 +23,7 @@ from graphc.codegen.kernels.scan import lower_scan
 from graphc.codegen.kernels.scatter import lower_scatter
 from graphc.codegen.kernels.serial import lower_serial
 from graphc.codegen.kernels.sort import lower_sort
-from graphc.codegen.kernels.winograd import lower_winograd
+from graphc.codegen.kernels.winograd.recipe import lower_winograd, winograd_nest
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.nests.nest import Nest
 from graphc.codegen.target import Target
@@ -40,6 +40,11 @@ RECIPES = {
 }  # fmt: skip
 
 
+NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {
+    "contract": contract_nest, "winograd": winograd_nest, "attention": forward_nest,
+    "attention_grad": backward_nest,
+}  # fmt: skip
+"""Of kernels around an anchor."""
 PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
     "nest": plan_elements, "update": plan_update,
 }  # fmt: skip
@@ -48,8 +53,8 @@ PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
     """The nest that the loops of a kernel are written from; None where there is none."""
-    if kernel.recipe == "contract":
-        return contract_nest(kernel.body, target)
+    if kernel.recipe in NESTS:
+        return NESTS[kernel.recipe](kernel.body, target)
     plan = PLANS[kernel.recipe](kernel.body, target) if kernel.recipe in PLANS else None
     return None if plan is None else plan.nest()
 
@@ -59,16 +64,24 @@ def by_nest(
     values: Mapping[Value, Array],
 ) -> list[tuple[Array, Array]]:  # fmt: skip
     """What the nest of a kernel computes, by its runner, and what `body` has there, which is the
-    kernel's at `sizes`, with these values: of a contraction its sums, else of each output. Raises
-    LoweringError for a kernel without a nest."""
+    kernel's at `sizes`, with these values: of a contraction its sums, of `winograd` the op's
+    result, else of each output. Raises LoweringError for a kernel without a nest."""
     # Compiling needs them not.
+    from graphc.codegen.kernels.attention.arrays import attention_by_nest
     from graphc.codegen.kernels.contraction.arrays import contract_by_nest
     from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
+    from graphc.codegen.kernels.winograd.arrays import winograd_by_nest
 
     if kernel.recipe == "contract":
         both = contract_by_nest(kernel.body, target, sizes, body, values)
         if both is not None:
             return [both]
+    elif kernel.recipe in ("attention", "attention_grad"):
+        nest = NESTS[kernel.recipe](kernel.body, target)
+        assert nest is not None
+        return attention_by_nest(nest, kernel.body, sizes, values)
+    elif kernel.recipe == "winograd":
+        return [winograd_by_nest(kernel.body, target, sizes, values)]
     elif kernel.recipe in PLANS:
         plan = PLANS[kernel.recipe](kernel.body, target)
         if plan is not None:

@@ -1,13 +1,15 @@
 """How products and convolutions like their operands stored, for the pass that chooses layouts.
 
 In: a target. Out: a function from a product's or convolution's node and the types of its operands
-to the tiles of one of them, as the cost model of contractions cuts it.
+to the tiles of one of them, as the cost model of contractions cuts it; and what convolutions gain
+by Winograd's sums.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.kernels.common import lanes_for
@@ -20,6 +22,7 @@ from graphc.codegen.kernels.contraction.strategies.gemv import GemvPlan
 from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan
 from graphc.codegen.kernels.contraction.strategies.table import StrategyPlan, choose
 from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPlan
+from graphc.codegen.kernels.winograd.gain import expected_gain
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.nodes import Graph, Node
@@ -27,7 +30,8 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops.contract import conv, int_matmul, matmul, paired_matmul
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.movement import transpose
-from graphc.passes.layouts import Preferred, Stored
+from graphc.passes.layouts import Stored
+from graphc.passes.winograd import Candidate
 
 SMALL = 4096
 """Bytes up to which an operand is read as fast where it lies: it is in one page and in L1."""
@@ -37,23 +41,35 @@ GAIN = 1.05
 _IN_GROUPS = {"paired_matmul": paired_matmul, "int_matmul": int_matmul}
 
 
-def preferred_layouts(target: Target) -> Preferred:
-    """The layouts that products and convolutions prefer on `target`."""
+@dataclass(frozen=True, slots=True)
+class TargetPreferences:
+    """What passes ask a target's cost models. Without `layouts` all stay as they are."""
 
-    def preferred(node: Node, types: tuple[TensorType, ...], position: int) -> Stored | None:
-        if 0 in (types[0].numel, types[1].numel):
+    target: Target
+    layouts: bool = True
+
+    def __call__(
+        self, node: Node, types: tuple[TensorType, ...], position: int, /
+    ) -> Stored | None:
+        if not self.layouts or 0 in (types[0].numel, types[1].numel):
             return None
         if not (types[0].dtype.is_float or node.op == "int_matmul"):
             return None
         if types[position].nbytes <= SMALL:
             return None
         if node.op == "matmul":
-            return _tile_of_product(target, types, position)
+            return _tile_of_product(self.target, types, position)
         if node.op in _IN_GROUPS:
-            return _tile_of_groups(target, types, _IN_GROUPS[node.op])
-        return _tile_of_convolution(target, types, node.attributes)
+            return _tile_of_groups(self.target, types, _IN_GROUPS[node.op])
+        return _tile_of_convolution(self.target, types, node.attributes)
 
-    return preferred
+    def winograd_gain(self, case: Candidate, /) -> float:
+        return expected_gain(case, self.target)
+
+
+def preferred_layouts(target: Target, layouts: bool = True) -> TargetPreferences:
+    """What products and convolutions prefer on `target`."""
+    return TargetPreferences(target, layouts)
 
 
 @functools.lru_cache(maxsize=1024)

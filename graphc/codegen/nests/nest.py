@@ -292,7 +292,8 @@ class ForEach:
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
     tile. `rest`: what is done with what is left behind whole tiles, if not `body`. `fused`: a split
     inside, whose tiles are counted together with those of this one. `clips`: the splits inside
-    whose runs it clips."""
+    whose runs it clips. `padded`: as many as a whole tile of the one around has; those that are not
+    there are the last one again, so that a stage is filled to its end."""
 
     split: Split
     body: tuple[Statement, ...]
@@ -301,6 +302,7 @@ class ForEach:
     fused: Split | None = None
     clips: tuple[Split, ...] = ()
     rest: tuple[Statement, ...] | None = None
+    padded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def statement_text(statement: Statement) -> str:
         text += f" with {statement.fused.name}"
     if statement.clips:
         text += f" clipping {', '.join(split.name for split in statement.clips)}"
+    text += " padded" if statement.padded else ""
     return text + (" always" if statement.always else "")
 
 

@@ -31,6 +31,10 @@ def verify_sums(nest: Nest, listed: Sequence[Visit]) -> None:
         effect = visit.effect
         if effect is None:
             continue
+        again = [loop.split.axis.name for loop in visit.path if loop.padded]
+        if again and effect.adds is not None:
+            said = f"the last tile of axis {again[0]} comes again, and adds its products again"
+            raise broken("N5", said, visit.statement)
         if effect.has_products:
             summed += goes_through(nest, "N5", visit, effect)
             _products(axis, visit, effect, _zeros(listed, visit, effect))

@@ -163,6 +163,9 @@ def _stores(nest: Nest, listed: Sequence[Visit]) -> None:
 
 def _stores_at(visit: Visit, effect: Effect) -> None:
     for loop in visit.path:
+        if loop.padded and not effect.overwrites:
+            said = f"the last tile of axis {loop.split.axis.name} comes again, and is stored again"
+            raise broken("N3", said, visit.statement)
         name, is_sum = loop.split.axis.name, loop.split.axis.role is Role.SUM
         if is_sum and effect.last is None and effect.takes is None:
             raise broken("N3", f"stored for each tile of axis {name}", visit.statement)
@@ -278,6 +281,11 @@ def _tails(nest: Nest, listed: Sequence[Visit]) -> None:
             said = f"axis {split.axis.name} cannot be split so: {refusal}"
             raise broken(rule, f"{said} ({split_text(split)})")
     for visit in listed:
+        for loop in visit.path:
+            if loop.padded and (loop.within is None or loop.within.tail is not Tail.COUNTED):
+                around = "no loop" if loop.within is None else f"tiles that are {loop.within.tail}"
+                said = f"in {around}, the one over {loop.split.name} has no number to be padded to"
+                raise broken("N10", said, visit.statement)
         for split in _untaken(visit.path, visit.effect):
             said = f"the leaf does not take a last tile of axis {split.axis.name} that is"
             raise broken("N10", f"{said} {split.tail}", visit.statement)

@@ -322,12 +322,24 @@ class _Writer:
             return
         size = fixed(split.rest) if outer.is_last else split.size
 
+        assert outer.count is not None
+        is_there = not loop.padded or outer.count == outer.size
+
         def tile(inside: Expr) -> None:
             number = outer.first + inside
+            if not is_there:
+                number = self._at_most(split, number)
             body(Span(number, number * split.size, size, inside=inside))
 
-        assert outer.count is not None
-        self.over(split, 0, outer.count, outer.size, tile, str(outer.size))
+        count = outer.size if loop.padded else outer.count
+        self.over(split, 0, count, outer.size, tile, str(outer.size))
+
+    def _at_most(self, split: Split, number: Expr) -> Expr:
+        """The number of a tile, or behind the last one that of the last."""
+        least = self.numbers.minimum(self.addresses.scalar(number), split.tiles - 1)
+        variable = Variable(f"{split.variable or split.name}_there", split.tiles)
+        self.addresses.bind(variable, self.numbers.value(least), self.builder.block)
+        return of(variable)
 
     def numbered(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles, as in a block of them all."""

@@ -62,7 +62,7 @@ class RungCompiler:
     def _of_ops(self, graph: Graph) -> Executable:
         """A kernel for each op of the program."""
         rung, target = self.rung, running()
-        preferred = preferred_layouts(target) if rung.layouts else None
+        preferred = preferred_layouts(target, rung.layouts)
         optimised, plan = plan_of_ops(verify(graph), rung.passes, preferred)
         native, plan = link(plan, target, rung.threads, "a rung of a ladder", grows=True)
         details = optimised, plan

@@ -39,45 +39,6 @@ def weight_matrix(rotated: bool) -> np.ndarray[Any, Any]:
     return matrix[:, ::-1] if rotated else matrix
 
 
-# The cost model, in products: the time of one FMA in one lane of a vector (measured, AVX2).
-DIRECT = 1 / 0.94  # a product of the direct kernel
-LISTED = 1 / 0.88  # one where taps on padding are left out, for at least so many images:
-LISTED_IMAGES = 8
-PRODUCT = 1.05  # one of the 16 of a tile and a pair of channels
-BEFORE = 430.0  # Bt d B, per tile and channel of x
-AFTER = 190.0  # At m A, per tile and channel of the result
-WEIGHT = 600.0  # G g Gt, per pair of channels
-FAR = 1500.0  # the same where all that comes out is more than FAR_BYTES, in f32
-FAR_BYTES = 8 << 20
-GROUP = 2  # tiles of a row of tiles are taken in groups of at least so many
-
-
-def predicted_gain(
-    result: Shape, channels: int, known_weights: bool = False, padding: Shape = (1, 1)
-) -> float:
-    """The direct kernel's time over that of `winograd` for a result [N, O, H', W']; `known_weights`
-    are transformed ahead of the call."""
-    images, outputs, high, wide = result
-    tiles = images * -(-high // 2) * -(-wide // (2 * GROUP)) * GROUP
-    pairs = images * outputs * channels
-    direct = DIRECT * 9 * high * wide * pairs
-    if images >= LISTED_IMAGES:
-        taps = _taps(high, padding[0]) * _taps(wide, padding[1])
-        direct = min(direct, LISTED * taps * pairs)
-    products = PRODUCT * PLANES * tiles * outputs * channels
-    transforms = tiles * (BEFORE * channels + AFTER * outputs)
-    far = 4 * PLANES * outputs * channels > FAR_BYTES
-    weight = (FAR if far else WEIGHT) - (WEIGHT if known_weights else 0.0)
-    weights = weight * outputs * channels
-    return direct / max(products + transforms + weights, 1.0)
-
-
-def _taps(size: int, padding: int) -> int:
-    """Pairs of a position and a tap along an axis of the result that do not fall on padding."""
-    last = size + 2 - 2 * padding
-    return sum(0 <= at + tap - padding < last for at in range(size) for tap in range(3))
-
-
 def before(d: Any) -> list[Any]:
     """Bᵀ d for four of anything that adds and subtracts."""
     return [d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]]

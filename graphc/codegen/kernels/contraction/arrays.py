@@ -57,7 +57,7 @@ def products_of(body: Graph, swapped: bool, operands: tuple[Array, ...]) -> Prod
 
     left, right = operand(view.op.left, space.m), operand(view.op.right, space.n)
     broadcast, vectors = (right, left) if swapped else (left, right)
-    return Products(broadcast[0], vectors[0], broadcast[1], vectors[1], _blocks(space.k))
+    return Products(broadcast[0], vectors[0], broadcast[1], vectors[1], k_blocks(space.k))
 
 
 def by_roles(body: Graph, swapped: bool, result: Array) -> Array:
@@ -81,7 +81,7 @@ def _unflattened(extents: Shape, axis: int) -> tuple[Array, ...]:
     return tuple(np.unravel_index(flat, extents)) if extents else ()
 
 
-def _blocks(k: Shape) -> tuple[int, ...]:
+def k_blocks(k: Shape) -> tuple[int, ...]:
     """Where K blocks begin, and where the last one ends."""
     axis, step = cut(k)
     extent, inner = (k[axis] if k else 1), math.prod(k[axis + 1 :])

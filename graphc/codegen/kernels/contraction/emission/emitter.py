@@ -18,6 +18,7 @@ from graphc.codegen.kernels.contraction.problem.problem import ContractionProble
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.ir.dims import Extent
+from graphc.ir.nodes import Value
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape
 
@@ -30,16 +31,33 @@ class EmissionContext:
     evaluator: Evaluator
     outputs: list[Buffer]
 
+    def finish(
+        self, anchor: Value, index: Index, guards: tuple[Guard, ...], total: LoopValue
+    ) -> None:
+        """Compute and store the body's outputs for one vector of the anchor's results. A reshaped
+        output has its elements where they lie without."""
+        body = self.evaluator.body
+        self.evaluator.bind(anchor, index, total, self.builder.block)
+        domain = body.type_of(anchor).shape
+        ready = []
+        for buffer, output in zip(self.outputs, body.outputs, strict=True):
+            same = body.type_of(output).shape == domain
+            inner = output if same else behind_reshape(body, output)
+            value = self.evaluator.value(inner, index, guards)
+            ready.append((buffer, flatten(index, domain), value))
+        for buffer, linear, value in ready:
+            self.evaluator.store(buffer, linear, value, guards)
+
 
 class Emitter:
     """Writes one kernel for a problem, by vectors of so many lanes."""
 
     def __init__(self, context: EmissionContext, problem: ContractionProblem, lanes: int) -> None:
+        self.context = context
         self.builder = context.builder
         self.numbers = context.builder.numbers
         self.evaluator = context.evaluator
         self.addresses = context.evaluator.addresses
-        self.outputs = context.outputs
         self.problem = problem
         self.view = problem.view
         self.dtype = problem.dtype
@@ -93,16 +111,5 @@ class Emitter:
         )  # fmt: skip
 
     def finish(self, index: Index, guards: tuple[Guard, ...], total: LoopValue) -> None:
-        """Compute and store the body's outputs for one vector of results. A reshaped output has
-        its elements where they lie without."""
-        body, anchor = self.view.body, self.view.anchor
-        self.evaluator.bind(anchor, index, total, self.builder.block)
-        domain = body.type_of(anchor).shape
-        ready = []
-        for buffer, output in zip(self.outputs, body.outputs, strict=True):
-            same = body.type_of(output).shape == domain
-            inner = output if same else behind_reshape(body, output)
-            value = self.evaluator.value(inner, index, guards)
-            ready.append((buffer, flatten(index, domain), value))
-        for buffer, linear, value in ready:
-            self.evaluator.store(buffer, linear, value, guards)
+        """Compute and store the body's outputs for one vector of results."""
+        self.context.finish(self.view.anchor, index, guards, total)
