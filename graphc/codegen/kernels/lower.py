@@ -7,7 +7,7 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from graphc.codegen.kernels.contraction.recipe import (
 )
 from graphc.codegen.kernels.elementwise.recipe import NestPlan, lower_nest, plan_elements
 from graphc.codegen.kernels.elementwise.update import lower_update, plan_update
-from graphc.codegen.kernels.scan import lower_scan
+from graphc.codegen.kernels.scan import lower_scan, plan_scan
 from graphc.codegen.kernels.scatter import lower_scatter
 from graphc.codegen.kernels.serial import lower_serial
 from graphc.codegen.kernels.sort import lower_sort
@@ -40,10 +40,15 @@ RECIPES = {
 }  # fmt: skip
 
 
-PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
+class _Plan(Protocol):
+    def nest(self) -> Nest: ...
+
+
+ELEMENTS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
     "nest": plan_elements, "update": plan_update,
 }  # fmt: skip
-"""Of kernels without anchor."""
+"""Plans of kernels without anchor."""
+PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {**ELEMENTS, "scan": plan_scan}
 
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
@@ -64,15 +69,21 @@ def by_nest(
     # Compiling needs them not.
     from graphc.codegen.kernels.contraction.arrays import contract_by_nest
     from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
+    from graphc.codegen.nests.element_runner import run_elements
 
     if kernel.recipe == "contract":
         both = contract_by_nest(kernel.body, target, sizes, body, values)
         if both is not None:
             return [both]
-    elif kernel.recipe in PLANS:
-        plan = PLANS[kernel.recipe](kernel.body, target)
+    elif kernel.recipe in ELEMENTS:
+        plan = ELEMENTS[kernel.recipe](kernel.body, target)
         if plan is not None:
             return elements_by_nest(plan, sizes, values)
+    elif kernel.recipe == "scan":
+        scan = plan_scan(kernel.body, target)
+        if scan is not None:
+            array = scan.along_axes(values[kernel.body.outputs[0]], sizes)
+            return [(run_elements(scan.nest(), {"y0": array}, sizes, parts=2)["y0"], array)]
     raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
 
 

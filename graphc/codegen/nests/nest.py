@@ -298,14 +298,15 @@ class ForEach:
     """`body` for each tile of `split`; `within`: for those in the tile that the loop over that
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
     tile. `rest`: what is done with what is left behind whole tiles, if not `body`. `fused`: a split
-    inside, whose tiles are counted together with those of this one. `clips`: the splits inside
-    whose runs it clips."""
+    inside, whose tiles are counted together with those of this one; `flat`: in one loop, whose
+    number is divided into both. `clips`: the splits inside whose runs it clips."""
 
     split: Split
     body: tuple[Statement, ...]
     within: Split | None = None
     always: bool = False
     fused: Split | None = None
+    flat: bool = False
     clips: tuple[Split, ...] = ()
     rest: tuple[Statement, ...] | None = None
 

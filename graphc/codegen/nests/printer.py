@@ -97,7 +97,7 @@ def statement_text(statement: Statement) -> str:
     if statement.within is not None:
         text += f" in {statement.within.name}"
     if statement.fused is not None:
-        text += f" with {statement.fused.name}"
+        text += f" with {statement.fused.name}{' flat' if statement.flat else ''}"
     if statement.clips:
         text += f" clipping {', '.join(split.name for split in statement.clips)}"
     return text + (" always" if statement.always else "")

@@ -52,11 +52,13 @@ Body = Callable[[Span], None]
 @dataclass(frozen=True, slots=True)
 class _At:
     """Where the writer is. `parts`: by the names of splits, the tiles that are to be done; `done`:
-    how many are, the one that the loop is at among them."""
+    how many are, the one that the loop is at among them; `numbers`: of splits that are counted with
+    one around, the tile that is at hand."""
 
     place: NestPlace
     parts: Mapping[str, Part]
     done: Mapping[str, Number] = field(default_factory=dict)
+    numbers: Mapping[str, Expr] = field(default_factory=dict)
 
 
 def write_nest(nest: Nest, context: WriterContext) -> Kernel:
@@ -100,15 +102,24 @@ class _Writer:
     def loop(self, loop: ForEach, at: _At) -> None:
         split = loop.split
 
-        def body(span: Span, parts: Mapping[str, Part] = at.parts) -> None:
+        def body(
+            span: Span, parts: Mapping[str, Part] = at.parts,
+            numbers: Mapping[str, Expr] = at.numbers,
+        ) -> None:  # fmt: skip
             spans = {**at.place.spans, split.name: span}
             statements = loop.body
             if span.is_rest and loop.rest is not None:
                 statements = loop.rest
-            self.block(statements, _At(replace(at.place, spans=spans), parts))
+            place = replace(at.place, spans=spans)
+            self.block(statements, replace(at, place=place, parts=parts, numbers=numbers))
 
         if loop.within is not None:
             _WITHIN[loop.within.tail](self, loop, at.place[loop.within.name], body)
+        elif split.name in at.numbers:
+            number = at.numbers[split.name]
+            body(Span(number, number * split.size, split.size))
+        elif loop.fused is not None and loop.flat:
+            self._flat(split, loop.fused, at, body)
         elif loop.fused is not None:
             self._fused(loop, loop.fused, at, body)
         else:
@@ -346,6 +357,19 @@ class _Writer:
             end = n.minimum(n.sub(last, done), size)
             span = Span(of(number), of(number) * split.size, split.size)
             body(span, {**at.parts, inner.name: (begin, end)})
+
+    def _flat(
+        self, split: Split, inner: Split, at: _At,
+        body: Callable[[Span, Mapping[str, Part], Mapping[str, Expr]], None],
+    ) -> None:  # fmt: skip
+        count, tiles = split.tiles * inner.tiles, inner.tiles
+
+        def tile(both: Expr) -> None:
+            number = both // tiles
+            span = Span(number, number * split.size, split.size)
+            body(span, at.parts, {**at.numbers, inner.name: both % tiles})
+
+        self.over(split, *at.parts.get(split.name, (0, count)), count, tile)
 
     def in_counted(self, loop: ForEach, outer: Span, body: Body) -> None:
         """The tiles of a block, of which so many are there."""
