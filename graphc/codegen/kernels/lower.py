@@ -22,12 +22,13 @@ from graphc.codegen.kernels.elementwise.update import lower_update, plan_update
 from graphc.codegen.kernels.scan import lower_scan, plan_scan
 from graphc.codegen.kernels.scatter import lower_scatter
 from graphc.codegen.kernels.serial import lower_serial
-from graphc.codegen.kernels.sort import lower_sort
+from graphc.codegen.kernels.sort import lower_sort, plan_sort
 from graphc.codegen.kernels.winograd import lower_winograd
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.nests.nest import Nest
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.ir.dims import evaluate
 from graphc.ir.nodes import Graph, Value
 from graphc.schedule.plan import KernelSpec
 
@@ -44,11 +45,20 @@ class _Plan(Protocol):
     def nest(self) -> Nest: ...
 
 
+class _LinesPlan(_Plan, Protocol):
+    @property
+    def axis(self) -> int:
+        """Along which lines are; that of the nest is the last one."""
+
+
 ELEMENTS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
     "nest": plan_elements, "update": plan_update,
 }  # fmt: skip
 """Plans of kernels without anchor."""
-PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {**ELEMENTS, "scan": plan_scan}
+LINES: dict[str, Callable[[Graph, Target], _LinesPlan | None]] = {
+    "scan": plan_scan, "sort": plan_sort,
+}  # fmt: skip
+PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {**ELEMENTS, **LINES}
 
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
@@ -79,12 +89,18 @@ def by_nest(
         plan = ELEMENTS[kernel.recipe](kernel.body, target)
         if plan is not None:
             return elements_by_nest(plan, sizes, values)
-    elif kernel.recipe == "scan":
-        scan = plan_scan(kernel.body, target)
-        if scan is not None:
-            array = scan.along_axes(values[kernel.body.outputs[0]], sizes)
-            return [(run_elements(scan.nest(), {"y0": array}, sizes, parts=2)["y0"], array)]
+    elif kernel.recipe in LINES:
+        lines = LINES[kernel.recipe](kernel.body, target)
+        if lines is not None:
+            array = along_lines(lines, values[kernel.body.outputs[0]], sizes)
+            return [(run_elements(lines.nest(), {"y0": array}, sizes, parts=2)["y0"], array)]
     raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
+
+
+def along_lines(plan: _LinesPlan, array: Array, sizes: Mapping[str, int]) -> Array:
+    """Results by the axes of such a plan's nest."""
+    extents = [evaluate(axis.extent, sizes) for axis in plan.nest().axes]
+    return np.moveaxis(array, plan.axis, -1).reshape(extents)
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

@@ -11,11 +11,8 @@ The loop along a line is the leaf's: what it carries is a register, and the nest
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
@@ -30,6 +27,7 @@ from graphc.codegen.nests.nest import (
     Compute,
     Effect,
     ForEach,
+    FunctionLeaf,
     Nest,
     NestOutput,
     NestPlace,
@@ -40,7 +38,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, always_lt, evaluate
+from graphc.ir.dims import Extent, always_le, always_lt
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -48,8 +46,6 @@ from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.scan import Scan
 from graphc.schedule.access import Index, unflatten
-
-Array = np.ndarray[Any, Any]
 
 
 def lower_scan(name: str, body: Graph, target: Target) -> Kernel:
@@ -106,7 +102,12 @@ class ScanPlan:
             else:
                 loops.append(Split("v", columns, self.lanes, Tail.BOUNDED))
         first, fused = loops[0], loops[1] if loops[1:] else None
-        body: Statement = Compute(ScanLines(self, tuple(axis.name for axis in covered)))
+        effect = Effect(
+            covers=tuple(axis.name for axis in covered), stores=True, outputs=("y0",),
+            tails=OF_NUMBERS | {Tail.BOUNDED},
+        )  # fmt: skip
+        text = f"{self.op.name}, vectors of {self.lanes} lines"
+        body: Statement = Compute(FunctionLeaf(text, effect, self._write))
         if fused is not None:
             body = ForEach(fused, (body,))
         axes = (*(split.axis for split in loops), *covered)
@@ -116,38 +117,16 @@ class ScanPlan:
             outputs=(NestOutput("y0", tuple(axis.name for axis in axes)),),
         )  # fmt: skip
 
-    def along_axes(self, array: Array, sizes: Mapping[str, int]) -> Array:
-        """Results by the axes of the nest."""
-        extents = [evaluate(axis.extent, sizes) for axis in self.nest().axes]
-        return np.moveaxis(array, self.axis, -1).reshape(extents)
-
-
-@dataclass(frozen=True, slots=True)
-class ScanLines:
-    """A line, or a vector of neighbouring ones."""
-
-    plan: ScanPlan
-    covers: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"{self.plan.op.name}, vectors of {self.plan.lanes} lines"
-
-    @property
-    def effect(self) -> Effect:
-        tails = OF_NUMBERS | {Tail.BOUNDED}
-        return Effect(covers=self.covers, stores=True, outputs=("y0",), tails=tails)
-
-    def write(self, emit: NestEmitter, place: NestPlace) -> None:
-        plan, lane = self.plan, Variable("lane", self.plan.lanes)
+    def _write(self, emit: NestEmitter, place: NestPlace) -> None:
+        lane = Variable("lane", self.lanes)
         line = place["line"].number if "line" in place.spans else of(0)
-        others, guards = unflatten(line, plan.outer), tuple[Guard, ...]()
-        if plan.columns is not None:
+        others, guards = unflatten(line, self.outer), tuple[Guard, ...]()
+        if self.columns is not None:
             emit.addresses.bind_lane(lane, emit.builder.block)
             column = of(lane) + (place["v"].first if "v" in place.spans else 0)
             others = (*others, column)
-            guards = ((column, 0, plan.columns),) if plan.columns % plan.lanes != 0 else ()
-        _Line(plan, emit, others, guards).write()
+            guards = ((column, 0, self.columns),) if self.columns % self.lanes != 0 else ()
+        _Line(self, emit, others, guards).write()
 
 
 @dataclass(frozen=True, slots=True)

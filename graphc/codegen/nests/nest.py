@@ -11,7 +11,7 @@ says what it does with them (`Effect`), which is what the verifier and the runne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -291,6 +291,15 @@ class Leaf(Protocol):
 
     def write(self, context: Any, place: NestPlace) -> None:
         """Writes its statements for a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLeaf:
+    """A leaf whose statements a function writes."""
+
+    text: str
+    effect: Effect
+    write: Callable[[Any, NestPlace], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from graphc.codegen.nests.nest import (
     Every,
     Fill,
     ForEach,
+    FunctionLeaf,
     Holds,
     Nest,
     NestPlace,
@@ -121,7 +122,11 @@ class ColumnsPlan:
 
         def each_tile(done: str, effect: Effect, write: Callable[[_Tile], None]) -> ForEach:
             effect = replace(effect, tails=OF_NUMBERS | {Tail.STEPPED, tail})
-            return ForEach(tiles, (Compute(ColumnLeaf(self, done, effect, write)),), within=chunks)
+            leaf = FunctionLeaf(
+                f"{done}, vectors of {self.over.lanes}", effect,
+                lambda emit, place: write(_Tile(self, emit, place)),
+            )  # fmt: skip
+            return ForEach(tiles, (Compute(leaf),), within=chunks)
 
         joins: tuple[Statement, ...] = ()
         for level in reversed(range(self.levels - 1)):
@@ -306,23 +311,6 @@ def reduction(plan: ColumnsPlan, identity: int) -> Reduce:
 
 def _dtype(plan: ColumnsPlan, identity: int) -> DType:
     return plan.over.body.type_of(GraphValue(identity, 0)).dtype
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnLeaf:
-    """What is done with the sums of a tile."""
-
-    plan: ColumnsPlan
-    done: str
-    effect: Effect
-    write_tile: Callable[[_Tile], None]
-
-    @property
-    def text(self) -> str:
-        return f"{self.done}, vectors of {self.plan.over.lanes}"
-
-    def write(self, emit: NestEmitter, place: NestPlace) -> None:
-        self.write_tile(_Tile(self.plan, emit, place))
 
 
 # -- what it fits ----------------------------------------------------------------------------------
