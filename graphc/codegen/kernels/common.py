@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Access, Buffer
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType
@@ -36,3 +36,10 @@ def lanes_for(body: Graph, target: Target) -> int:
     floats = [dtype for dtype in dtypes if dtype.is_float]
     numbers = floats or [dtype for dtype in dtypes if dtype.is_integer] or [DType.f32]
     return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
+
+
+def lanes_within(lanes: int, extent: Extent) -> int:
+    """Lanes of a vector along so many elements: half as many where these always do."""
+    while lanes > 1 and always_le(extent, lanes // 2):
+        lanes //= 2
+    return lanes

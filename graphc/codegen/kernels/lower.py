@@ -7,7 +7,7 @@ out: a verified loop kernel whose buffers are the body's inputs, then its output
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,15 +19,16 @@ from graphc.codegen.kernels.contraction.recipe import (
 )
 from graphc.codegen.kernels.elementwise.recipe import NestPlan, lower_nest, plan_elements
 from graphc.codegen.kernels.elementwise.update import lower_update, plan_update
-from graphc.codegen.kernels.scan import lower_scan
+from graphc.codegen.kernels.scan import lower_scan, plan_scan
 from graphc.codegen.kernels.scatter import lower_scatter
 from graphc.codegen.kernels.serial import lower_serial
-from graphc.codegen.kernels.sort import lower_sort
+from graphc.codegen.kernels.sort import lower_sort, plan_sort
 from graphc.codegen.kernels.winograd.recipe import lower_winograd, winograd_nest
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.nests.nest import Nest
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.ir.dims import evaluate
 from graphc.ir.nodes import Graph, Value
 from graphc.schedule.plan import KernelSpec
 
@@ -45,10 +46,26 @@ NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {
     "attention_grad": backward_nest,
 }  # fmt: skip
 """Of kernels around an anchor."""
-PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
+
+
+class _Plan(Protocol):
+    def nest(self) -> Nest: ...
+
+
+class _LinesPlan(_Plan, Protocol):
+    @property
+    def axis(self) -> int:
+        """Along which lines are; that of the nest is the last one."""
+
+
+ELEMENTS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
     "nest": plan_elements, "update": plan_update,
 }  # fmt: skip
-"""Of kernels without anchor."""
+"""Plans of kernels without anchor."""
+LINES: dict[str, Callable[[Graph, Target], _LinesPlan | None]] = {
+    "scan": plan_scan, "sort": plan_sort,
+}  # fmt: skip
+PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {**ELEMENTS, **LINES}
 
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
@@ -71,6 +88,7 @@ def by_nest(
     from graphc.codegen.kernels.contraction.arrays import contract_by_nest
     from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
     from graphc.codegen.kernels.winograd.arrays import winograd_by_nest
+    from graphc.codegen.nests.element_runner import run_elements
 
     if kernel.recipe == "contract":
         both = contract_by_nest(kernel.body, target, sizes, body, values)
@@ -82,11 +100,22 @@ def by_nest(
         return attention_by_nest(nest, kernel.body, sizes, values)
     elif kernel.recipe == "winograd":
         return [winograd_by_nest(kernel.body, target, sizes, values)]
-    elif kernel.recipe in PLANS:
-        plan = PLANS[kernel.recipe](kernel.body, target)
+    elif kernel.recipe in ELEMENTS:
+        plan = ELEMENTS[kernel.recipe](kernel.body, target)
         if plan is not None:
             return elements_by_nest(plan, sizes, values)
+    elif kernel.recipe in LINES:
+        lines = LINES[kernel.recipe](kernel.body, target)
+        if lines is not None:
+            array = along_lines(lines, values[kernel.body.outputs[0]], sizes)
+            return [(run_elements(lines.nest(), {"y0": array}, sizes, parts=2)["y0"], array)]
     raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
+
+
+def along_lines(plan: _LinesPlan, array: Array, sizes: Mapping[str, int]) -> Array:
+    """Results by the axes of such a plan's nest."""
+    extents = [evaluate(axis.extent, sizes) for axis in plan.nest().axes]
+    return np.moveaxis(array, plan.axis, -1).reshape(extents)
 
 
 def lower(kernel: KernelSpec, target: Target, name: str = "kernel") -> Kernel:

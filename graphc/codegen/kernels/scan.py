@@ -1,119 +1,182 @@
 """The recipe `scan`: one line along the axis after another; what was combined so far is carried in
-a register. Where the axis is not the last, neighbouring lines are the lanes of vectors."""
+a register. Where the axis is not the last, neighbouring lines are the lanes of vectors.
+
+    for line with v:                  all lines, or of the last axis vectors of them
+      y[0] = running = x[0]
+      for k from 1 on: y[k] = running = running ∘ x[k]
+
+The loop along a line is the leaf's: what it carries is a register, and the nest's loops carry none.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.kernels.common import declare_buffers, lanes_for
+from graphc.codegen.kernels.common import declare_buffers, lanes_for, lanes_within
+from graphc.codegen.kernels.elementwise.destinations import StoreDestination
+from graphc.codegen.kernels.elementwise.emitter import NestEmitter
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Effect,
+    ForEach,
+    FunctionLeaf,
+    Nest,
+    NestOutput,
+    NestPlace,
+    Role,
+    Split,
+    Statement,
+)
+from graphc.codegen.nests.tails import Tail
+from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le, always_lt, ceil_div
+from graphc.ir.dims import Extent, always_le, always_lt
 from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.ir.types import DType, Shape
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.scan import Scan
 from graphc.schedule.access import Index, unflatten
 
 
 def lower_scan(name: str, body: Graph, target: Target) -> Kernel:
-    """The kernel of a body whose one output is a scan. It runs over lines, or blocks of them."""
+    """The kernel of a body whose one output is a scan. It runs over lines, or vectors of them."""
     builder = LoopBuilder(name)
     inputs, (out,) = declare_buffers(builder, body)
+    plan = plan_scan(body, target)
+    if plan is None:
+        return builder.finish(1)
     evaluator = Evaluator(builder, body, inputs, lanes_for(body, target))
-    return _ScanLoops(builder, evaluator, body, out).build()
+    destination = StoreDestination(out, plan.shape)
+    return write_nest(plan.nest(), NestEmitter(builder, evaluator, (destination,)))
 
 
-class _ScanLoops:
-    def __init__(self, builder: LoopBuilder, evaluator: Evaluator, body: Graph, out: Buffer):
-        self.builder = builder
-        self.evaluator = evaluator
-        self.out = out
-        (output,) = body.outputs
-        node = body.nodes[output.node]
-        self.op: Scan = lookup(node.op)
-        self.operand = node.operands[0]
-        self.shape = body.type_of(self.operand).shape
-        self.axis: int = node.attribute("axis")
-        self.lanes = self._choose_lanes()
+def plan_scan(body: Graph, target: Target) -> ScanPlan | None:
+    """The plan of such a kernel; None where it has no results."""
+    node = body.nodes[body.outputs[0].node]
+    (operand,) = node.operands
+    shape, axis = body.type_of(operand).shape, node.attribute("axis")
+    if 0 in shape:
+        return None
+    others = shape[:axis] + shape[axis + 1 :]
+    along_last = axis == len(shape) - 1
+    return ScanPlan(
+        body, operand, lookup(node.op), shape, axis,
+        others if along_last else others[:-1], None if along_last else shape[-1],
+        1 if along_last else lanes_within(lanes_for(body, target), shape[-1]),
+    )  # fmt: skip
 
-    def _choose_lanes(self) -> int:
-        if self.axis == len(self.shape) - 1:
-            return 1
-        lanes = self.evaluator.lanes
-        while lanes > 1 and always_le(self.shape[-1], lanes // 2):
-            lanes //= 2
-        return lanes
 
-    def build(self) -> Kernel:
-        if 0 in self.shape:
-            return self.builder.finish(extent=1)
-        builder, addresses = self.builder, self.evaluator.addresses
-        along_last = self.axis == len(self.shape) - 1
-        last = 1 if along_last else self.shape[-1]
-        blocks = ceil_div(last, self.lanes)
-        outer = tuple(
-            size for a, size in enumerate(self.shape)
-            if a != self.axis and (along_last or a < len(self.shape) - 1)
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A scan along an axis of a shape. Of the other axes `columns` is the last, where lines are
+    vectors of so many `lanes` along it, and `outer` are the rest."""
+
+    body: Graph
+    operand: GraphValue
+    op: Scan
+    shape: Shape
+    axis: int
+    outer: Shape
+    columns: Extent | None
+    lanes: int
+
+    def nest(self) -> Nest:
+        """Loops over lines, and vectors along columns where there are several."""
+        lines = Split("line", Axis("lines", math.prod(self.outer), Role.ELEMENTS), 1, Tail.EXACT)
+        along = Axis("k", self.shape[self.axis], Role.ELEMENTS, 2)
+        loops, covered = [lines] if self.outer or self.columns is None else [], [along]
+        if self.columns is not None:
+            columns = Axis("columns", self.columns, Role.ELEMENTS, 1)
+            if loops and always_le(self.columns, self.lanes):
+                covered.insert(0, columns)
+            else:
+                loops.append(Split("v", columns, self.lanes, Tail.BOUNDED))
+        first, fused = loops[0], loops[1] if loops[1:] else None
+        effect = Effect(
+            covers=tuple(axis.name for axis in covered), stores=True, outputs=("y0",),
+            tails=OF_NUMBERS | {Tail.BOUNDED},
         )  # fmt: skip
-        extent = math.prod(outer) * blocks
-        with builder.loop(builder.begin, builder.end, hint="line") as loop:
-            line, lane = Variable("line", extent), Variable("lane", self.lanes)
-            addresses.bind(line, loop.variable, builder.block)
-            addresses.bind_lane(lane, builder.block)
-            others = unflatten(of(line) // blocks, outer)
-            guards: tuple[Guard, ...] = ()
-            if not along_last:
-                column = (of(line) % blocks) * self.lanes + of(lane)
-                others = (*others, column)
-                guards = ((column, 0, last),) if last % self.lanes != 0 else ()
-            self._line_if_any(others, guards)
-        return builder.finish(extent=extent)
+        text = f"{self.op.name}, vectors of {self.lanes} lines"
+        body: Statement = Compute(FunctionLeaf(text, effect, self._write))
+        if fused is not None:
+            body = ForEach(fused, (body,))
+        axes = (*(split.axis for split in loops), *covered)
+        return Nest(
+            self.body.name, ((Role.ELEMENTS, math.prod(self.shape)),), axes, (), (first,),
+            (ForEach(first, (body,), always=True, fused=fused, flat=bool(fused)),), fused=fused,
+            outputs=(NestOutput("y0", tuple(axis.name for axis in axes)),),
+        )  # fmt: skip
 
-    def _line_if_any(self, others: Index, guards: tuple[Guard, ...]) -> None:
-        """A line, whose size may be 0 where it is known only at run time."""
-        builder, size = self.builder, self.shape[self.axis]
+    def _write(self, emit: NestEmitter, place: NestPlace) -> None:
+        lane = Variable("lane", self.lanes)
+        line = place["line"].number if "line" in place.spans else of(0)
+        others, guards = unflatten(line, self.outer), tuple[Guard, ...]()
+        if self.columns is not None:
+            emit.addresses.bind_lane(lane, emit.builder.block)
+            column = of(lane) + (place["v"].first if "v" in place.spans else 0)
+            others = (*others, column)
+            guards = ((column, 0, self.columns),) if self.columns % self.lanes != 0 else ()
+        _Line(self, emit, others, guards).write()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line, or a vector of lines, at coordinates of all axes but the scan's."""
+
+    plan: ScanPlan
+    emit: NestEmitter
+    others: Index
+    guards: tuple[Guard, ...]
+
+    def write(self) -> None:
+        """Its size may be 0 where it is known only at run time."""
+        builder, size = self.emit.builder, self.plan.shape[self.plan.axis]
         if always_lt(0, size):
-            self._line(of(0), others, guards)
+            self._combine(of(0), size)
             return
         zero = builder.const(DType.i64, 0)
         with builder.if_(builder.compare("ne", builder.size(size), zero)) as branch:
             with branch.then():
                 # A variable of this block, so that nothing is read ahead of the test.
                 start = Variable("start", size)
-                self.evaluator.addresses.bind(start, zero, builder.block)
-                self._line(of(start), others, guards)
+                self.emit.addresses.bind(start, zero, builder.block)
+                self._combine(of(start), size)
             with branch.otherwise():
                 pass
 
-    def _line(self, start: Expr, others: Index, guards: tuple[Guard, ...]) -> None:
-        builder, addresses = self.builder, self.evaluator.addresses
-        size = self.shape[self.axis]
-        first = self._parts(start, others, guards)
-        self._store(start, others, first, guards)
+    def _combine(self, start: Expr, size: Extent) -> None:
+        builder, emit = self.emit.builder, self.emit
+        first = self._parts(start)
+        self._store(start, first)
         if size == 1:
             return
         with builder.loop(1, size, carried=first, hint="k") as loop:
             step = Variable("k", size)
-            addresses.bind(step, loop.variable, builder.block)
-            new = self._parts(of(step), others, guards)
-            running = self.op.step(self.evaluator.algebra, tuple(loop.carried), new)
-            self._store(of(step), others, running, guards)
+            emit.addresses.bind(step, loop.variable, builder.block)
+            new = self._parts(of(step))
+            running = self.plan.op.step(emit.evaluator.algebra, tuple(loop.carried), new)
+            self._store(of(step), running)
             loop.yield_(*running)
 
-    def _parts(self, at: Expr, others: Index, guards: tuple[Guard, ...]) -> tuple[LoopValue, ...]:
-        element = self.evaluator.value(self.operand, self._index(at, others), guards)
-        parts = self.op.parts(element, lambda: self.evaluator.addresses.number(at)[0])
-        return tuple(self.builder.splat(part, self.lanes) for part in parts)
+    def _parts(self, at: Expr) -> tuple[LoopValue, ...]:
+        element = self.emit.evaluator.value(self.plan.operand, self._index(at), self.guards)
+        parts = self.plan.op.parts(element, lambda: self.emit.addresses.number(at)[0])
+        return tuple(self.emit.builder.splat(part, self.plan.lanes) for part in parts)
 
-    def _store(self, at: Expr, others: Index, parts: Any, guards: tuple[Guard, ...]) -> None:
-        place = flatten(self._index(at, others), self.shape)
-        self.evaluator.store(self.out, place, parts[-1], guards)
+    def _store(self, at: Expr, parts: Any) -> None:
+        (out,) = self.emit.outputs
+        place = out.linear(self._index(at))
+        self.emit.evaluator.store(out.buffer, place, parts[-1], self.guards)
 
-    def _index(self, at: Expr, others: Index) -> Index:
-        return (*others[: self.axis], at, *others[self.axis :])
+    def _index(self, at: Expr) -> Index:
+        return (*self.others[: self.plan.axis], at, *self.others[self.plan.axis :])

@@ -1,5 +1,9 @@
 """The recipe `scatter`: copy the operand, then combine source elements into loaded positions, in
-row-major order of the source. A source axis along which the target is contiguous is vectorised."""
+row-major order of the source. A source axis along which the target is contiguous is vectorised.
+
+It has no nest: its results are stored again and again, at positions that are data. A nest would
+need a role for axes of what is combined into results, in order, and an effect that says that an
+output is read back; no other recipe has either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The recipe `serial`: the op's own rule, on one thread; it reads back what it has written."""
+"""The recipe `serial`: the op's own rule, on one thread; it reads back what it has written. It has
+no nest: what order its elements have is the rule's alone."""
 
 from __future__ import annotations
 

@@ -1,20 +1,22 @@
-"""The runner of nests without sums: which elements are stored and kept, when, and where.
+"""The runner of nests without products: which elements are stored and kept, when, and where.
 
-In: a nest, the values of its outputs and of its stages' elements along axes, the sizes of a call.
-Out: the outputs as leaves store them. Raises VerifyError, by the rules of verifier.py, where an
-element is stored twice or never (N3), or a stage does not hold what is read (N7) or has no room for
-it (N9). What an element is, is the leaf's: its value is given.
+In: a nest, the values of its outputs along axes, what its sums are of, the sizes of a call. Out:
+the outputs as leaves store them, and sums in the order of the nest. Raises VerifyError, by the
+rules of verifier.py, where an element is stored twice or never (N3), a level of sums is no block of
+what is below it (N5), sums are not there (N6), or a stage does not hold what is read (N7) or has no
+room for it (N9). What an output's element is, is the leaf's: its value is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from graphc.codegen.nests.nest import Leaf, Nest, Stage
+from graphc.codegen.nests.level_sums import LevelSums, Summed
+from graphc.codegen.nests.nest import Effect, Holds, Leaf, Nest, Role, Stage
 from graphc.codegen.nests.tiles import TileRange
 from graphc.codegen.nests.visits import broken
 from graphc.codegen.nests.walk import NestWalk, RunAt, parts_of
@@ -32,14 +34,18 @@ class _Kept:
 
 
 def run_elements(
-    nest: Nest, values: Mapping[str, Array], sizes: Mapping[str, int] | None = None, parts: int = 1
-) -> dict[str, Array]:
-    """The outputs by name, computed in so many parts, one after the other. `values`: of each output
-    those along its axes; an array may have more axes behind, all of which a leaf stores at once."""
+    nest: Nest, values: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
+    parts: int = 1, sums: Mapping[str, Summed] | None = None,
+) -> dict[str, Array]:  # fmt: skip
+    """The outputs by name, and sums by theirs, computed in so many parts, one after the other.
+    `values`: of each output those along its axes; an array may have more axes behind, all of which
+    a leaf stores at once."""
+    sums = sums or {}
     stored = {name: np.zeros(values[name].shape, values[name].dtype) for name in values}
-    times = {name: np.zeros(values[name].shape, np.int64) for name in values}
+    stored |= {name: np.zeros_like(each.elements[..., 0]) for name, each in sums.items()}
+    times = {name: np.zeros(stored[name].shape, np.int64) for name in stored}
     for part in parts_of(nest, sizes or {}, parts):
-        _ElementsPart(nest, sizes or {}, part, values, stored, times).run()
+        _ElementsPart(nest, sizes or {}, part, values, stored, times, sums).run()
     for name, count in times.items():
         missing = int((count == 0).sum())
         if missing:
@@ -52,7 +58,7 @@ class _ElementsPart(NestWalk):
 
     def __init__(
         self, nest: Nest, sizes: Mapping[str, int], part: range, values: Mapping[str, Array],
-        stored: Mapping[str, Array], times: Mapping[str, Array],
+        stored: Mapping[str, Array], times: Mapping[str, Array], sums: Mapping[str, Summed],
     ) -> None:  # fmt: skip
         super().__init__(nest, sizes, part)
         self.values = values
@@ -64,9 +70,16 @@ class _ElementsPart(NestWalk):
             stage.name: _Kept(np.zeros([evaluate(room, sizes) for _, room in stage.room], bool))
             for stage in nest.stages
         }
+        summed = [axis for axis in nest.axes if axis.role is Role.SUM]
+        self.levels = {
+            stage.name: LevelSums(axis, sums)
+            for axis in summed for stage in nest.stages if stage.holds is Holds.SUMS
+        }  # fmt: skip
 
     def filled(self, stage: Stage, at: RunAt) -> None:
         """Of what it holds at a time all is there: a copy of an operand fills itself."""
+        if stage.holds is Holds.SUMS:
+            return
         kept = self._memory(stage, at)
         if stage.holds.is_operand:
             self._there(stage, at, fill=True)
@@ -85,39 +98,78 @@ class _ElementsPart(NestWalk):
                 raise broken("N7", f"stage {name} is read by {leaf.text}, and not filled before")
         if effect.fills is not None:
             self._there(self.stages[effect.fills], at, fill=True)
+        self._sum(effect, leaf, at)
         for name in effect.outputs if effect.stores else ():
-            self._store(name, leaf, at)
+            place = self._place(self.outputs[name].axes, at)
+            self._store(name, self.values[name][place], place, leaf)
 
-    def _store(self, name: str, leaf: Leaf, at: RunAt) -> None:
-        axes = self.outputs[name].axes
-        place = np.ix_(*(self._range(axis, at) for axis in axes)) if axes else ...
+    def _place(self, axes: Sequence[str], at: RunAt) -> Any:
+        return np.ix_(*(self._range(axis, at) for axis in axes)) if axes else ...
+
+    def _store(self, name: str, values: Array, place: Any, leaf: Leaf) -> None:
         if not leaf.effect.overwrites and self.times[name][place].any():
             raise broken("N3", f"an element of {name} is stored twice, by {leaf.text}")
         self.times[name][place] += 1
-        self.stored[name][place] = self.values[name][place]
+        self.stored[name][place] = values
+
+    # -- sums --------------------------------------------------------------------------------
+
+    def _sum(self, effect: Effect, leaf: Leaf, at: RunAt) -> None:
+        """What a leaf does with sums; those it takes are stored by the names of their own."""
+        summed = next((axis for axis in self.nest.axes if axis.role is Role.SUM), None)
+        if summed is None:
+            return
+        results = [axis.name for axis in self.nest.axes if axis.role is not Role.SUM]
+        place = self._place(results, at)
+        if effect.clears is not None:
+            self._sums(effect.clears, at).clear(place)
+        if effect.joins is not None and effect.adds is not None:
+            self._sums(effect.adds, at).join(effect.joins, place)
+        elif effect.adds is not None:
+            self._sums(effect.adds, at).add(self._range(summed.name, at), place)
+        if effect.takes is not None:
+            count = len(self._all(summed.name))
+            for name, total in self._sums(effect.takes, at).totals(count, place).items():
+                self._store(name, total, place, leaf)
+
+    def _sums(self, name: str, at: RunAt) -> LevelSums:
+        """Those of a stage as they are at a place: of other tiles than before there are none."""
+        stage, sums = self.stages[name], self.levels[name]
+        self._check_room(stage, at)
+        if self._is_another(stage, at):
+            sums.forget()
+        return sums
 
     # -- stages ------------------------------------------------------------------------------
 
     def _memory(self, stage: Stage, at: RunAt) -> _Kept:
         """What a stage has at a place: of other tiles than before nothing."""
         kept = self.kept[stage.name]
-        now = {split: at.tiles[split][1] for split in stage.whole if split in at.tiles}
-        if kept.tiles != now:
+        if self._is_another(stage, at):
             kept.there[...] = False
-            kept.tiles = now
         return kept
+
+    def _is_another(self, stage: Stage, at: RunAt) -> bool:
+        """Whether a stage has other tiles than before."""
+        now = {split: at.tiles[split][1] for split in stage.whole if split in at.tiles}
+        before, self.kept[stage.name].tiles = self.kept[stage.name].tiles, now
+        return before != now
+
+    def _check_room(self, stage: Stage, at: RunAt) -> None:
+        for name, room in stage.room:
+            held = len(self._inside(name, stage, at))
+            if held > evaluate(room, self.sizes):
+                said = f"stage {stage.name} holds {held} positions of axis {name}, and has room for"
+                raise broken("N9", f"{said} {room}")
 
     def _there(self, stage: Stage, at: RunAt, fill: bool = False) -> Array:
         """Which of the elements of a place a stage has; with `fill`, it has them from here on."""
-        kept, place = self._memory(stage, at), []
-        for name, room in stage.room:
-            held = self._inside(name, stage, at)
-            positions = self._range(name, at)
-            if len(held) > evaluate(room, self.sizes):
-                said = f"stage {stage.name} holds {len(held)} positions of axis {name}, and has "
-                raise broken("N9", f"{said}room for {room}")
-            place.append(np.array(positions) - held.start)
-        mesh = np.ix_(*place)
+        kept = self._memory(stage, at)
+        self._check_room(stage, at)
+        mesh = np.ix_(*(
+            np.array(self._range(name, at)) - self._inside(name, stage, at).start
+            for name, _ in stage.room
+        ))  # fmt: skip
         if fill:
             kept.there[mesh] = True
         present: Array = kept.there[mesh]

@@ -11,7 +11,7 @@ says what it does with them (`Effect`), which is what the verifier and the runne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -53,8 +53,9 @@ class Axis:
     or for those that `cells` has. Several axes of a role are its coordinates row by row, the one of
     the least `number` outermost; those with cells are parts of it, side by side. Along an axis of
     sums the order is fixed: no split reorders it. `block`: positions of one K block there; None:
-    where K blocks end is known only at run time. `has_products`: whether its results have any;
-    without they are zero."""
+    where K blocks end is known only at run time. `levels`: the sums of so many blocks as one has
+    positions are a block again, and so on, up to so many levels. `has_products`: whether its
+    results have any; without they are zero."""
 
     name: str
     extent: Extent
@@ -63,6 +64,7 @@ class Axis:
     inner: Extent = 1
     cells: AxisCells | None = None
     block: int | None = None
+    levels: int = 1
     has_products: bool = True
 
     @property
@@ -151,16 +153,17 @@ class Clipped:
 class Span:
     """Where a loop over a split is: in tile `number`, whose first position is `first`, of `size`
     positions. `rest`: only so many of them are there, in a tile that is masked or clamped; `count`:
-    so many, in one that is counted. `inside`: the tile's number in the tile of
-    the split around it. `bounds`: first position and end, as numbers. `run`: which of the runs.
-    `is_rest`: whether it is what whole tiles leave. `clipped`: of splits inside, by name, the runs
-    of tiles in this one."""
+    so many, in one that is counted, `whole` of which are whole. `inside`: the tile's number in the
+    tile of the split around it. `bounds`: first position and end, as numbers. `run`: which of the
+    runs. `is_rest`: whether it is what whole tiles leave. `clipped`: of splits inside, by name, the
+    runs of tiles in this one."""
 
     number: Expr
     first: Expr
     size: int
     rest: Extent | None = None
     count: Number | None = None
+    whole: Number | None = None
     inside: Expr | None = None
     bounds: tuple[Number, Number] | None = None
     run: int = 0
@@ -194,9 +197,10 @@ class Effect:
     `reads`: stages. `fills`: a stage, of which it writes the elements of the place. `clears`,
     `adds`, `takes`, `checks`: sums that it sets to zero, adds products to, makes results of,
     computes again where they are NaN. Products are added K block by K block, each a sum from zero;
-    with `continues` one by one, to what the sums have. `starts`: in the first tile along the axis
-    of sums it takes them for zero. `stores`: whether it stores results, `last`
-    only in the last tile of that split. Without sums it stores those of products it adds itself.
+    with `continues` one by one, to what the sums have. `joins`: it adds no products, but the level
+    of that number to the next one of the same sums, and zeroes it. `starts`: in the first tile
+    along the axis of sums it takes them for zero. `stores`: whether it stores results, `last` only
+    in the last tile of that split. Without sums it stores those of products it adds itself.
     `outputs`: which ones it stores, of a nest that says which it has. `tails`: those of which it
     takes the last tiles. `overwrites`: whether a result may be computed and stored twice."""
 
@@ -212,12 +216,15 @@ class Effect:
     last: str | None = None
     starts: bool = False
     continues: bool = False
+    joins: int | None = None
     tails: frozenset[Tail] = OF_NUMBERS
     overwrites: bool = False
 
     @property
     def has_products(self) -> bool:
-        return self.takes is None and (self.adds is not None or self.stores)
+        if self.takes is not None or self.joins is not None:
+            return False
+        return self.adds is not None or self.stores
 
 
 class Holds(Enum):
@@ -287,19 +294,30 @@ class Leaf(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class FunctionLeaf:
+    """A leaf whose statements a function writes."""
+
+    text: str
+    effect: Effect
+    write: Callable[[Any, NestPlace], None]
+
+
+@dataclass(frozen=True, slots=True)
 class ForEach:
     """`body` for each tile of `split`; `within`: for those in the tile that the loop over that
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
     tile. `rest`: what is done with what is left behind whole tiles, if not `body`. `fused`: a split
-    inside, whose tiles are counted together with those of this one. `clips`: the splits inside
-    whose runs it clips. `padded`: as many as a whole tile of the one around has; those that are not
-    there are the last one again, so that a stage is filled to its end."""
+    inside, whose tiles are counted together with those of this one; `flat`: in one loop, whose
+    number is divided into both. `clips`: the splits inside whose runs it clips. `padded`: as many
+    as a whole tile of the one around has; those that are not there are the last one again, so that
+    a stage is filled to its end."""
 
     split: Split
     body: tuple[Statement, ...]
     within: Split | None = None
     always: bool = False
     fused: Split | None = None
+    flat: bool = False
     clips: tuple[Split, ...] = ()
     rest: tuple[Statement, ...] | None = None
     padded: bool = False
@@ -326,7 +344,17 @@ class Compute:
     leaf: Leaf
 
 
-Statement = ForEach | Fill | Clear | Compute
+@dataclass(frozen=True, slots=True)
+class Every:
+    """`body` after every `count` tiles of the loop around that is over `split`, in which nothing is
+    left over."""
+
+    split: Split
+    count: int
+    body: tuple[Statement, ...]
+
+
+Statement = ForEach | Every | Fill | Clear | Compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,3 +430,5 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, ForEach):
             yield from walk((*statement.body, *(statement.rest or ())))
+        elif isinstance(statement, Every):
+            yield from walk(statement.body)

@@ -9,6 +9,7 @@ from graphc.codegen.nests.nest import (
     Axis,
     Clear,
     Effect,
+    Every,
     Fill,
     ForEach,
     Nest,
@@ -40,6 +41,8 @@ def print_nest(nest: Nest, name: str = "") -> str:
 def _axis(axis: Axis) -> str:
     positions = "" if axis.count == axis.extent else f" in {axis.extent}"
     block = "" if axis.block is None else f", K blocks of {axis.block}"
+    if axis.levels > 1:
+        block += f" in {axis.levels} levels"
     zeros = "" if axis.has_products else ", no products"
     return f"axis {axis.name}: {axis.role} {axis.count}{positions}{block}{zeros}"
 
@@ -68,12 +71,12 @@ def _along(axes: tuple[str, ...]) -> str:
 
 def _block(statements: tuple[Statement, ...]) -> Iterator[str]:
     for statement in statements:
-        if not isinstance(statement, ForEach):
+        if not isinstance(statement, ForEach | Every):
             yield statement_text(statement)
             continue
         yield statement_text(statement) + " {"
         yield from (f"  {line}" for line in _block(statement.body))
-        if statement.rest is not None:
+        if isinstance(statement, ForEach) and statement.rest is not None:
             yield "} rest {"
             yield from (f"  {line}" for line in _block(statement.rest))
         yield "}"
@@ -85,6 +88,8 @@ def statement_text(statement: Statement) -> str:
         return f"fill {statement.stage.name}"
     if isinstance(statement, Clear):
         return f"clear {statement.stage.name}"
+    if isinstance(statement, Every):
+        return f"every {statement.count} of {statement.split.name}"
     if not isinstance(statement, ForEach):
         leaf = statement.leaf
         return f"compute {'; '.join(_effects(leaf.effect))}  // {leaf.text}"
@@ -92,7 +97,7 @@ def statement_text(statement: Statement) -> str:
     if statement.within is not None:
         text += f" in {statement.within.name}"
     if statement.fused is not None:
-        text += f" with {statement.fused.name}"
+        text += f" with {statement.fused.name}{' flat' if statement.flat else ''}"
     if statement.clips:
         text += f" clipping {', '.join(split.name for split in statement.clips)}"
     text += " padded" if statement.padded else ""
@@ -112,6 +117,8 @@ def _effects(effect: Effect) -> Iterator[str]:
         yield "starts"
     if effect.continues:
         yield "continues"
+    if effect.joins is not None:
+        yield f"joins level {effect.joins}"
     if effect.stores:
         last = "" if effect.last is None else f" in the last {effect.last}"
         outputs = f" {', '.join(effect.outputs)}" if effect.outputs else ""

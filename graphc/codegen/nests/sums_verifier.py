@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphc.codegen.nests.nest import Axis, Clear, Effect, Fill, Nest, Role, Stage
+from graphc.codegen.nests.nest import (
+    Axis,
+    Clear,
+    Effect,
+    Fill,
+    ForEach,
+    Nest,
+    Role,
+    Stage,
+    walk,
+)
+from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.visits import (
     Path,
     Visit,
@@ -18,7 +29,10 @@ from graphc.codegen.nests.visits import (
     goes_through,
     is_in,
 )
-from graphc.ir.dims import always_le
+from graphc.ir.dims import always_le, always_lt
+
+_IN_ORDER = (Tail.EXACT, Tail.WHOLE_AND_REST, Tail.ONE_BY_ONE)
+"""Tails of loops over products that are added one by one."""
 
 
 def verify_sums(nest: Nest, listed: Sequence[Visit]) -> None:
@@ -38,6 +52,8 @@ def verify_sums(nest: Nest, listed: Sequence[Visit]) -> None:
         if effect.has_products:
             summed += goes_through(nest, "N5", visit, effect)
             _products(axis, visit, effect, _zeros(listed, visit, effect))
+            if axis.levels > 1:
+                _levels(nest, axis, listed, visit)
         if effect.adds is not None:
             _added(stages[effect.adds], listed, visit, effect)
         if effect.takes is not None:
@@ -54,6 +70,8 @@ def _products(axis: Axis, visit: Visit, effect: Effect, zeros: Path | None) -> N
             said = f"the leaf is in no loop over axis {axis.name}, and does not cover it"
             raise broken("N5", said, visit.statement)
         return
+    if effect.continues and axis.levels > 1:
+        return  # what levels have is asked apart
     if effect.continues:
         _chain(axis, visit, loops, zeros)
         return
@@ -83,9 +101,52 @@ def _chain(axis: Axis, visit: Visit, loops: Path, zeros: Path | None) -> None:
     raise broken("N5", said, visit.statement)
 
 
+def _levels(nest: Nest, axis: Axis, listed: Sequence[Visit], visit: Visit) -> None:
+    """Products that are added one by one to the lowest of some levels of sums: as soon as a level
+    has a block of what is below it, it is joined to the next one, and the lower ones first. What
+    is left behind whole tiles, with a body of its own, is less than a block."""
+    effect, block = visit.effect, axis.block
+    assert effect is not None and block is not None
+    loops = check_loops("N5", visit, axis.name, effect)
+    if not effect.continues or len(loops) != 1 or loops[0].split.tail not in _IN_ORDER:
+        said = f"products along axis {axis.name} are not added one by one, in one loop, in order"
+        raise broken("N5", said, visit.statement)
+    if always_lt(block**axis.levels, axis.extent):
+        said = f"{axis.levels} levels of {block} have not all products along axis {axis.name}"
+        raise broken("N5", f"{said}: {axis.extent}")
+    (loop,) = loops
+    around = next(
+        each for each in walk(nest.body)
+        if isinstance(each, ForEach) and each.split.name == loop.split.name
+    )  # fmt: skip
+    is_rest = around.rest is not None and loop.rest is None
+    joins = [
+        each for each in listed
+        if each.effect is not None and each.effect.joins is not None
+        and each.effect.adds == effect.adds and is_in(loop, each.path)
+    ]  # fmt: skip
+    joined = [each.effect.joins for each in joins if each.effect is not None]
+    needed = [] if is_rest else list(range(axis.levels - 1))
+    if joined != needed or any(each.order < visit.order for each in joins):
+        order = ", ".join(map(str, joined)) or "none"
+        said = f"of levels of sums along axis {axis.name} {order} are joined behind the products"
+        raise broken("N5", f"{said}, and not {', '.join(map(str, needed)) or 'none'}")
+    for each in joins:
+        assert each.effect is not None and each.effect.joins is not None
+        goes_through(nest, "N5", each, each.effect)
+        level, every = each.effect.joins, each.every[-1] if each.every else None
+        holds = every.count * loop.split.positions if every and every.split == loop.split else 1
+        if holds != block ** (level + 1):
+            said = f"level {level} along axis {axis.name} is joined after {holds} products, and has"
+            raise broken("N5", f"{said} {block ** (level + 1)}", each.statement)
+
+
 def _zeros(listed: Sequence[Visit], at: Visit, effect: Effect) -> Path | None:
     """The loops around what sets the sums of a leaf to zero ahead of it, if anything does."""
-    before = [each for each in listed if each.order < at.order and _clears(each, effect.adds)]
+    before = [
+        each for each in listed
+        if each.order < at.order and not each.every and _clears(each, effect.adds)
+    ]  # fmt: skip
     return before[-1].path if before else None
 
 

@@ -79,8 +79,9 @@ class Tail(Enum):
         "the body twice where anything is left",
     )  # fmt: skip
     STEPPED = _Way(
-        "stepped", "as counted; the loop steps from one tile's first position to the next one's",
-        "a loop inside takes the bounds", "a minimum for each tile",
+        "stepped", "as counted; the loop steps from one tile's first position to the next one's; "
+        "tiles of tiles it counts from a thread's first one on", "a loop inside takes the bounds",
+        "a minimum for each tile",
     )  # fmt: skip
     BOUNDED = _Way(
         "bounded", "one body for all tiles; who reads the axis inside stops at its end",

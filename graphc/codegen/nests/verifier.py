@@ -56,6 +56,9 @@ from graphc.codegen.nests.visits import (
 )
 from graphc.ir.dims import Extent, always_le
 
+OF_ONE_BODY = (Tail.EXACT, Tail.BOUNDED)
+"""Tails of which every tile is written alike, without a test."""
+
 
 def verify_nest(nest: Nest) -> Nest:
     """`nest`, where all rules hold."""
@@ -286,6 +289,9 @@ def _tails(nest: Nest, listed: Sequence[Visit]) -> None:
                 around = "no loop" if loop.within is None else f"tiles that are {loop.within.tail}"
                 said = f"in {around}, the one over {loop.split.name} has no number to be padded to"
                 raise broken("N10", said, visit.statement)
+            if loop.flat and (loop.fused is None or loop.fused.tail not in OF_ONE_BODY):
+                said = f"axis {loop.split.axis.name} is counted flat with tiles of several bodies"
+                raise broken("N10", said, loop)
         for split in _untaken(visit.path, visit.effect):
             said = f"the leaf does not take a last tile of axis {split.axis.name} that is"
             raise broken("N10", f"{said} {split.tail}", visit.statement)

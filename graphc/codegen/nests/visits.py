@@ -12,6 +12,7 @@ from itertools import product
 from graphc.codegen.nests.nest import (
     Compute,
     Effect,
+    Every,
     Fill,
     ForEach,
     Nest,
@@ -38,6 +39,9 @@ def _variants(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ..
 
 
 def _ways(statement: Statement) -> Iterator[Statement]:
+    if isinstance(statement, Every):
+        yield from (replace(statement, body=body) for body in _variants(statement.body))
+        return
     if not isinstance(statement, ForEach):
         yield statement
         return
@@ -53,12 +57,13 @@ def _ways(statement: Statement) -> Iterator[Statement]:
 @dataclass(frozen=True, slots=True)
 class Visit:
     """A statement that is no loop. `order`: its number; `filled`: by the names of the stages that
-    are filled there, the loops around what filled them."""
+    are filled there, the loops around what filled them. `every`: after which tiles alone it is."""
 
     statement: Statement
     order: int
     path: Path
     filled: Mapping[str, Path]
+    every: tuple[Every, ...] = ()
 
     @property
     def effect(self) -> Effect | None:
@@ -71,17 +76,21 @@ def visits(nest: Nest) -> Iterator[Visit]:
     order = 0
 
     def block(
-        statements: tuple[Statement, ...], path: Path, filled: Mapping[str, Path]
-    ) -> Iterator[Visit]:
+        statements: tuple[Statement, ...], path: Path, filled: Mapping[str, Path],
+        every: tuple[Every, ...] = (),
+    ) -> Iterator[Visit]:  # fmt: skip
         nonlocal order
         for statement in statements:
-            if isinstance(statement, ForEach):
-                within = statement.within
-                if within is not None and within.name not in [at.split.name for at in path]:
-                    raise broken("N1", f"no loop around is over {within.name}", statement)
-                yield from block(statement.body, (*path, statement), filled)
+            if isinstance(statement, ForEach | Every):
+                around = statement.within if isinstance(statement, ForEach) else statement.split
+                if around is not None and around.name not in [at.split.name for at in path]:
+                    raise broken("N1", f"no loop around is over {around.name}", statement)
+                if isinstance(statement, Every):
+                    yield from block(statement.body, path, filled, (*every, statement))
+                else:
+                    yield from block(statement.body, (*path, statement), filled, every)
                 continue
-            yield Visit(statement, order, path, filled)
+            yield Visit(statement, order, path, filled, every)
             order += 1
             if isinstance(statement, Fill):
                 filled = {**filled, statement.stage.name: path}
@@ -105,7 +114,10 @@ def goes_through(
     """The axes of results that the loops around a leaf and the leaf itself go through, each
     position once; of axes with cells, which are parts of the columns, at least one. `results`:
     those that the results have, if not all. Raises VerifyError where one is left out, or gone
-    through again."""
+    through again, or at some tiles alone."""
+    if visit.every and effect.joins is None:
+        said = f"the leaf is there after {statement_text(visit.every[-1])} alone"
+        raise broken(rule, said, visit.statement)
     through = []
     for axis in nest.axes:
         if axis.role is Role.SUM:

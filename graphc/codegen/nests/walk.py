@@ -15,6 +15,7 @@ from typing import Any
 from graphc.codegen.nests.nest import (
     Axis,
     Clear,
+    Every,
     Fill,
     ForEach,
     Leaf,
@@ -86,6 +87,10 @@ class NestWalk(ABC):
         for statement in statements:
             if isinstance(statement, ForEach):
                 self._loop(statement, at)
+            elif isinstance(statement, Every):
+                _, tile = at.tiles[statement.split.name]
+                if (tile.number + 1) % statement.count == 0:
+                    self._block(statement.body, at)
             elif isinstance(statement, Fill):
                 name = statement.stage.name
                 holds = self.filled(statement.stage, at)

@@ -8,7 +8,7 @@ way: bounds are `Number`s.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from graphc.codegen.elements.addresses import Addresses
@@ -18,6 +18,7 @@ from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import (
     Clear,
     Clipped,
+    Every,
     Fill,
     ForEach,
     Nest,
@@ -50,10 +51,14 @@ Body = Callable[[Span], None]
 
 @dataclass(frozen=True, slots=True)
 class _At:
-    """Where the writer is. `parts`: by the names of splits, the tiles that are to be done."""
+    """Where the writer is. `parts`: by the names of splits, the tiles that are to be done; `done`:
+    how many are, the one that the loop is at among them; `numbers`: of splits that are counted with
+    one around, the tile that is at hand."""
 
     place: NestPlace
     parts: Mapping[str, Part]
+    done: Mapping[str, Number] = field(default_factory=dict)
+    numbers: Mapping[str, Expr] = field(default_factory=dict)
 
 
 def write_nest(nest: Nest, context: WriterContext) -> Kernel:
@@ -82,6 +87,8 @@ class _Writer:
         for statement in statements:
             if isinstance(statement, ForEach):
                 self.loop(statement, at)
+            elif isinstance(statement, Every):
+                self.every(statement, at)
             elif isinstance(statement, Fill):
                 stage = statement.stage
                 filled = stage.fill(self.context, at.place)
@@ -95,19 +102,40 @@ class _Writer:
     def loop(self, loop: ForEach, at: _At) -> None:
         split = loop.split
 
-        def body(span: Span, parts: Mapping[str, Part] = at.parts) -> None:
+        def body(
+            span: Span, parts: Mapping[str, Part] = at.parts,
+            numbers: Mapping[str, Expr] = at.numbers,
+        ) -> None:  # fmt: skip
             spans = {**at.place.spans, split.name: span}
             statements = loop.body
             if span.is_rest and loop.rest is not None:
                 statements = loop.rest
-            self.block(statements, _At(replace(at.place, spans=spans), parts))
+            place = replace(at.place, spans=spans)
+            self.block(statements, replace(at, place=place, parts=parts, numbers=numbers))
 
         if loop.within is not None:
             _WITHIN[loop.within.tail](self, loop, at.place[loop.within.name], body)
+        elif split.name in at.numbers:
+            number = at.numbers[split.name]
+            body(Span(number, number * split.size, split.size))
+        elif loop.fused is not None and loop.flat:
+            self._flat(split, loop.fused, at, body)
         elif loop.fused is not None:
             self._fused(loop, loop.fused, at, body)
         else:
             _WAYS[split.tail](self, loop, at.parts.get(split.name), body)
+
+    def every(self, statement: Every, at: _At) -> None:
+        name, n = statement.split.name, self.numbers
+        done = at.done.get(name)
+        if done is None:
+            done = n.add(self.addresses.scalar(at.place[name].number), 1)
+        over = self.builder.op("mod", n.value(done), n.value(statement.count))
+        with self.builder.if_(n.compare("eq", over, 0)) as branch:
+            with branch.then():
+                self.block(statement.body, replace(at, done={**at.done, name: done}))
+            with branch.otherwise():
+                pass
 
     # -- ranges ------------------------------------------------------------------------------
 
@@ -206,7 +234,10 @@ class _Writer:
             body(Span(number, first, split.size, rest, is_rest=True))
         else:  # one by one
             ones = replace(split, variable=f"{split.name}_last")
-            self.over(ones, 0, rest, rest, lambda r: body(Span(first + r, first + r, 1)))
+            self.over(
+                ones, 0, rest, rest,
+                lambda r: body(Span(first + r, first + r, 1, is_rest=True)),
+            )  # fmt: skip
 
     def shifted(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles by the same code: the last one begins in the one before."""
@@ -256,6 +287,9 @@ class _Writer:
 
     def stepped(self, loop: ForEach, part: Part | None, body: Body) -> None:
         split = loop.split
+        if isinstance(split.of, Split):
+            self._steps_of_part(split, split.of, body)
+            return
         with self.builder.loop(0, split.extent, split.size, hint=split.name) as steps:
             behind = self.numbers.add(steps.variable, split.size)
             end = self.numbers.minimum(behind, split.extent)
@@ -263,6 +297,17 @@ class _Writer:
             self.addresses.bind(variable, steps.variable, self.builder.block)
             first = of(variable)
             body(Span(first // split.size, first, split.size, bounds=(steps.variable, end)))
+
+    def _steps_of_part(self, split: Split, tiles: Split, body: Body) -> None:
+        n = self.numbers
+        begin, end = self._part_of(tiles) or (0, n.value(tiles.tiles))
+        with self.builder.loop(begin, end, split.size, hint=split.name) as steps:
+            first = Variable(split.variable or split.name, tiles.tiles)
+            self.addresses.bind(first, steps.variable, self.builder.block)
+            count = n.value(n.minimum(n.sub(end, steps.variable), split.size))
+            whole = n.value(n.minimum(count, n.sub(tiles.whole, steps.variable)))
+            bounds = steps.variable, end
+            body(Span(of(first), of(first), split.size, None, count, whole, bounds=bounds))
 
     def runs(self, loop: ForEach, part: Part | None, body: Body) -> None:
         split = loop.split
@@ -313,6 +358,19 @@ class _Writer:
             span = Span(of(number), of(number) * split.size, split.size)
             body(span, {**at.parts, inner.name: (begin, end)})
 
+    def _flat(
+        self, split: Split, inner: Split, at: _At,
+        body: Callable[[Span, Mapping[str, Part], Mapping[str, Expr]], None],
+    ) -> None:  # fmt: skip
+        count, tiles = split.tiles * inner.tiles, inner.tiles
+
+        def tile(both: Expr) -> None:
+            number = both // tiles
+            span = Span(number, number * split.size, split.size)
+            body(span, at.parts, {**at.numbers, inner.name: both % tiles})
+
+        self.over(split, *at.parts.get(split.name, (0, count)), count, tile)
+
     def in_counted(self, loop: ForEach, outer: Span, body: Body) -> None:
         """The tiles of a block, of which so many are there."""
         split = loop.split
@@ -340,6 +398,31 @@ class _Writer:
         variable = Variable(f"{split.variable or split.name}_there", split.tiles)
         self.addresses.bind(variable, self.numbers.value(least), self.builder.block)
         return of(variable)
+
+    def in_stepped(self, loop: ForEach, outer: Span, body: Body) -> None:
+        """The tiles of a block, counted from its first one: whole ones, then what is left."""
+        b, split, block = self.builder, loop.split, loop.within
+        assert block is not None and outer.bounds is not None
+        assert outer.count is not None and outer.whole is not None
+        name = split.variable or split.name
+        inside = Variable(f"{name}_in_{block.name}", block.size)
+        if split.whole != 0:
+            with b.loop(0, self.numbers.bound(outer.whole), hint=split.name) as tiles:
+                number = Variable(name, split.whole)
+                self.addresses.bind(inside, tiles.variable, b.block)
+                at = self.numbers.add(outer.bounds[0], tiles.variable)
+                self.addresses.bind(number, self.numbers.value(at), b.block)
+                first = of(number) * split.size
+                body(Span(of(number), first, split.size, inside=of(inside)))
+        if split.rest == 0:
+            return
+        with b.if_(self.numbers.compare("gt", outer.count, outer.whole)) as branch:
+            with branch.then():
+                self.addresses.bind(inside, self.numbers.value(outer.whole), b.block)
+                first, rest = of(split.whole * split.size), fixed(split.rest)
+                body(Span(of(split.whole), first, rest, inside=of(inside), is_rest=True))
+            with branch.otherwise():
+                pass
 
     def numbered(self, loop: ForEach, part: Part | None, body: Body) -> None:
         """All tiles, as in a block of them all."""
@@ -467,7 +550,8 @@ _WAYS: dict[Tail, Callable[[_Writer, ForEach, Part | None, Body], None]] = {
 }  # fmt: skip
 _WITHIN: dict[Tail, Callable[[_Writer, ForEach, Span, Body], None]] = {
     Tail.COUNTED: _Writer.in_counted, Tail.APART: _Writer.in_counted,
-    Tail.BEHIND: _Writer.in_counted, Tail.MASKED: _Writer.in_whole,
+    Tail.BEHIND: _Writer.in_counted, Tail.STEPPED: _Writer.in_stepped,
+    Tail.MASKED: _Writer.in_whole,
     Tail.CLIPPED: _Writer.in_clipped, Tail.BY_RUN: _Writer.in_clipped,
     Tail.EXACT: _Writer.in_whole, Tail.WHOLE_AND_REST: _Writer.in_whole,
     Tail.RUNS: _Writer.in_whole, Tail.PEELED: _Writer.in_whole,

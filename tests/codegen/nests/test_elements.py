@@ -1,6 +1,7 @@
-"""Nests without sums: elementwise kernels, reductions of rows, boxes, by each strategy that makes
-one. They keep the rules, have a text, store every element once in any number of parts; and each
-fault planted in one breaks the rule that it should, by name."""
+"""Nests without products: elementwise kernels, reductions of rows and columns, boxes, by each
+strategy that makes one. They keep the rules, have a text, store every element once in any number of
+parts, have the sums of columns to the bit; and each fault planted in one breaks the rule that it
+should, by name."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.codegen.kernels.elementwise.arrays import along
+from graphc.codegen.kernels.elementwise.arrays import along, summed_of, sums_of
 from graphc.codegen.kernels.elementwise.axes import outputs_of
+from graphc.codegen.kernels.elementwise.columns import ColumnsPlan
 from graphc.codegen.kernels.elementwise.phases import PhasesPlan
 from graphc.codegen.kernels.elementwise.recipe import NestPlan, plan_elements
 from graphc.codegen.kernels.elementwise.rows import RowsPlan
@@ -23,7 +25,17 @@ from graphc.codegen.kernels.elementwise.stages import StagesPlan
 from graphc.codegen.kernels.elementwise.transposed import TransposedPlan
 from graphc.codegen.kernels.lower import by_nest, nest_of
 from graphc.codegen.nests.element_runner import run_elements
-from graphc.codegen.nests.nest import Axis, ForEach, Nest, all_splits
+from graphc.codegen.nests.nest import (
+    OF_NUMBERS,
+    Axis,
+    Compute,
+    Every,
+    Fill,
+    ForEach,
+    Nest,
+    Statement,
+    all_splits,
+)
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.verifier import verify_nest
@@ -40,13 +52,16 @@ from graphc.ops import movement, reduce
 from graphc.ops.interpreter import evaluate
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.kernels.elementwise.test_phases import repeated
+from tests.codegen.kernels.elementwise.test_reductions import in_blocks
 from tests.codegen.nests.test_verifier import (
     divided_by,
     doubled,
+    edited,
     effect,
     fills,
     hoisted,
     in_place_of,
+    over,
     renewed,
     resplit,
     stage,
@@ -82,6 +97,12 @@ def row_and_elements(x: Any) -> Any:
     return row, e.exp(x) * 2.0
 
 
+def columns(x: Any) -> Any:
+    """Sums and maxima over all axes but the last."""
+    axes = tuple(range(len(x.shape) - 1))
+    return reduce.sum(x, axes=axes) * 0.5, reduce.max(x * 2.0, axes=axes)
+
+
 BODIES: dict[str, graphc.Graph] = {
     "one element": body_of(lambda x: x + 1.0, ()),
     "one vector and a rest": body_of(lambda x: x + 1.0, (21,)),
@@ -94,7 +115,14 @@ BODIES: dict[str, graphc.Graph] = {
     "cells": body_of(lambda x: repeated(x, 2, 2) * 2.0, (9, 11)),
     "stages": body_of(lambda x: e.exp(x * e.sigmoid(x)), (1333,)),
     "stages of rows": body_of(lambda x: e.exp(x * e.sigmoid(x)), (3, 1333)),
+    "columns": body_of(columns, (300, 21)),
+    "one vector of columns": body_of(columns, (17, 4)),
+    "columns in chunks": body_of(columns, (18, 3000)),
+    "columns of images": body_of(lambda x: reduce.sum(x, axes=(1,)), (3, 45, 19)),
+    "columns of planes": body_of(columns, (4, 5, 21)),
     "open rows": body_of(lambda x: x * 2.0, (N, 21)),
+    "open sums": body_of(columns, (N, 40)),
+    "open images of columns": body_of(lambda x: reduce.sum(x, axes=(1,)), (N, 45, 19)),
     "open columns": body_of(softmax, (5, N)),
     "open, transposed": body_of(
         lambda x: movement.transpose(x, permutation=(1, 0)) * 2.0, (dim("n", 16), dim("n", 16))
@@ -104,6 +132,8 @@ BODIES: dict[str, graphc.Graph] = {
 STRATEGIES = {
     "transposed": TransposedPlan, "cells": PhasesPlan, "stages": StagesPlan,
     "stages of rows": StagesPlan, "open, transposed": TransposedPlan,
+    **{name: ColumnsPlan for name in BODIES if "columns" in name or name == "open sums"},
+    "open columns": RowsPlan,
 }  # fmt: skip
 """Of rows the others."""
 
@@ -153,8 +183,16 @@ def test_every_element_is_stored_once(name: str) -> None:
             for output, value in zip(outputs_of(plan.over), plan.over.body.outputs, strict=True)
         }
         for parts in (1, 2 + number):
-            stored = run_elements(plan.nest(), arrays, sizes, parts)
+            sums = summed_of(plan, sizes, values)
+            stored = run_elements(plan.nest(), arrays, sizes, parts, sums)
             assert all(np.array_equal(stored[name], arrays[name]) for name in arrays)
+            for each, value in sums_of(plan):
+                elements = np.moveaxis(sums[each].elements, -1, 0)
+                expected = in_blocks(elements, sums[each].combine, sums[each].identity)
+                np.testing.assert_array_equal(stored[each], expected, strict=True)
+                np.testing.assert_allclose(
+                    stored[each], along(plan.over, values[value], sizes), rtol=1e-4, atol=1e-4
+                )
 
 
 def test_a_box_is_a_nest_of_rows() -> None:
@@ -168,6 +206,30 @@ def test_a_box_is_a_nest_of_rows() -> None:
 
 
 # -- planted faults --------------------------------------------------------------------------------
+
+
+def after(nest: Nest, before: int, count: int) -> Nest:
+    """What is done after every so many tiles, after other ones."""
+    wanted = (Every, before)
+    return edited(nest, lambda s: [replace(s, count=count)]  # type: ignore[call-arg]
+                  if (type(s), getattr(s, "count", 0)) == wanted else None)  # fmt: skip
+
+
+def without_leaf(nest: Nest, text: str) -> Nest:
+    return without(nest, lambda s: isinstance(s, Compute) and text in s.leaf.text)
+
+
+def with_rows(nest: Nest, text: str) -> Nest:
+    """What a leaf does at each tile of a chunk, after every four tiles of rows and there alone."""
+
+    def holds(s: Statement) -> bool:
+        inside = s.body[0] if isinstance(s, ForEach) else None
+        return isinstance(inside, Compute) and text in inside.leaf.text
+
+    listed: list[Statement] = []
+    edited(nest, lambda s: listed.append(s) if holds(s) else None)
+    return edited(without(nest, holds), lambda s: [replace(s, body=(*s.body, *listed))]
+                  if isinstance(s, Every) and s.count == 4 else None)  # fmt: skip
 
 
 FAULTS: dict[str, tuple[str, str, Callable[[Nest], Nest], str]] = {
@@ -209,6 +271,51 @@ FAULTS: dict[str, tuple[str, str, Callable[[Nest], Nest], str]] = {
     "threads that store the same": (
         "N4", "a row and its elements", lambda n: divided_by(n, "v"), "all tiles of v"
     ),
+    "levels of no loop around": (
+        "N1", "columns", lambda n: in_place_of(n, "rows"), "no loop around is over rows"
+    ),
+    "results that are stored as rows go by": (
+        "N3", "columns", lambda n: with_rows(n, "all levels"), "every 4 of rows alone"
+    ),
+    "threads that divide rows": ("N4", "columns", lambda n: divided_by(n, "rows"), "axis r"),
+    "a level joined too early": (
+        "N5", "columns", lambda n: after(n, 64, 32), "level 1 along axis r is joined after 128"
+    ),
+    "a level joined too late": (
+        "N5", "columns", lambda n: after(n, 4, 8), "level 0 along axis r is joined after 32"
+    ),
+    "levels that change places": (
+        "N5", "columns",
+        lambda n: effect(effect(n, "level 0 to", joins=1), "level 1 to", joins=0), "1, 0 are joined"
+    ),
+    "a level that is never joined": (
+        "N5", "columns", lambda n: without_leaf(n, "level 1 to"), "axis r 0 are joined"
+    ),
+    "what is left joined too": (
+        "N5", "open sums", lambda n: edited(n, lambda s: [replace(s, rest=s.body)]  # type: ignore[call-arg,union-attr]
+                                            if over("rows")(s) else None), "and not none",
+    ),
+    "a level too few": (
+        "N5", "columns", lambda n: renewed(n, lambda v: isinstance(v, Axis) and v.name == "r",
+                                           {"levels": 2}), "not all products along axis r",
+    ),
+    "rows once more as a block": (
+        "N5", "columns", lambda n: effect(n, "rows to level 0", continues=False), "end after 16"
+    ),
+    "rows that are added again": (
+        "N5", "columns", lambda n: resplit(n, "rows", tail=Tail.SHIFTED), "in order"
+    ),
+    "rows that are added now and then": (
+        "N5", "columns", lambda n: with_rows(n, "rows to level 0"), "every 4 of rows alone"
+    ),
+    "sums that begin with something": (
+        "N6", "columns", lambda n: without_leaf(n, "no rows yet"), "not zero before"
+    ),
+    "levels taken too early": (
+        "N6", "columns",
+        lambda n: edited(without(n, fills("levels")), lambda s: [Fill(n.stages[0]), s]
+                         if over("rows")(s) else None), "added to after",
+    ),
     "a row that nothing keeps": (
         "N7", "softmax", lambda n: without(n, fills(n.stages[0].name)), "row"
     ),
@@ -223,6 +330,12 @@ FAULTS: dict[str, tuple[str, str, Callable[[Nest], Nest], str]] = {
     ),
     "room for less than a block": (
         "N9", "stages", lambda n: stage(n, n.stages[0].name, room=(("i0", 64),)), "axis i0"
+    ),
+    "room for less than a chunk": (
+        "N9", "columns", lambda n: stage(n, "levels", room=(("i0", 16),)), "axis i0"
+    ),
+    "a chunk that the leaf does not take": (
+        "N10", "columns", lambda n: effect(n, "no rows yet", tails=OF_NUMBERS), "stepped"
     ),
     "a rest that the leaf does not take": (
         "N10", "open rows", lambda n: resplit(n, "v", tail=Tail.CLAMPED), "axis i0"
@@ -257,6 +370,20 @@ AT_RUN_TIME: dict[str, tuple[str, str, Callable[[Nest], Nest]]] = {
     "room for less than a row": (
         "N9", "softmax", lambda n: stage(n, n.stages[0].name, room=(("i1", 20),))
     ),
+    "a level joined too early": ("N5", "columns", lambda n: after(n, 64, 32)),
+    "a level joined too late": ("N5", "columns", lambda n: after(n, 4, 8)),
+    "a level that is never joined": ("N5", "columns", lambda n: without_leaf(n, "level 0 to")),
+    "rows that are added again": ("N5", "columns", lambda n: doubled(n, "rows")),
+    "sums that begin with something": (
+        "N6", "columns", lambda n: without_leaf(n, "no rows yet")
+    ),
+    "rows that are left out": (
+        "N6", "open sums", lambda n: edited(n, lambda s: [replace(s, rest=())]  # type: ignore[call-arg]
+                                            if over("rows")(s) else None),
+    ),
+    "room for less than a chunk": (
+        "N9", "columns", lambda n: stage(n, "levels", room=(("i0", 16),))
+    ),
 }  # fmt: skip
 """What shows when it runs, too."""
 
@@ -277,4 +404,4 @@ def test_a_planted_fault_shows_when_it_runs(fault: str) -> None:
         for output, value in zip(outputs_of(plan.over), plan.over.body.outputs, strict=True)
     }
     with pytest.raises(VerifyError, match=f"rule {rule}: "):
-        run_elements(plant(plan.nest()), arrays, sizes)
+        run_elements(plant(plan.nest()), arrays, sizes, sums=summed_of(plan, sizes, values))

@@ -21,6 +21,7 @@ from graphc.codegen.nests.nest import (
     Axis,
     Clear,
     Compute,
+    Every,
     Fill,
     ForEach,
     Nest,
@@ -85,6 +86,8 @@ def _edited(statements: tuple[Statement, ...], edit: Edit) -> Iterator[Statement
         elif isinstance(statement, ForEach):
             rest = None if statement.rest is None else tuple(_edited(statement.rest, edit))
             yield replace(statement, body=tuple(_edited(statement.body, edit)), rest=rest)
+        elif isinstance(statement, Every):
+            yield replace(statement, body=tuple(_edited(statement.body, edit)))
         else:
             yield statement
 
@@ -123,7 +126,7 @@ def renewed(value: Any, is_it: Callable[[Any], bool], changes: dict[str, Any]) -
 
 
 def _may_hold(value: Any) -> bool:
-    return isinstance(value, Nest | ForEach | Fill | Clear | Compute | Split | Axis)
+    return isinstance(value, Nest | ForEach | Every | Fill | Clear | Compute | Split | Axis)
 
 
 def effect(nest: Nest, text: str, **changes: Any) -> Nest:

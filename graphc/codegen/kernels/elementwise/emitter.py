@@ -10,18 +10,13 @@ from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Addresses, Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import Part
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
-from graphc.codegen.kernels.elementwise.problem import AxisLoop, LoopNest
+from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
-Inside = Callable[[Index, Part | None], Extent]
-"""Writes the innermost loops at an index of the outer ones, or where there are none a part of them;
-gives into how many parts they can be cut."""
 AtPosition = Callable[[Expr, tuple[Guard, ...]], None]
 """Writes what is done at the elements of a vector of a loop."""
 
@@ -39,31 +34,6 @@ class NestEmitter:
         return self.evaluator.addresses
 
     # -- loops -------------------------------------------------------------------------------
-
-    def over_loops(self, nest: LoopNest, depth: int, inside: Inside) -> Kernel:
-        """The kernel: loops over all but the last `depth` loops, outputs of their levels stored on
-        the way but for those of the last; `inside` does these and all else."""
-        outer, part = nest.loops[:-depth], (self.builder.begin, self.builder.end)
-        if not outer:
-            return self.builder.finish(extent=inside((), part))
-        with self.builder.loop(*part, hint="i0") as loop:
-            self._enter(nest, outer, 0, loop.variable, (), inside)
-        return self.builder.finish(extent=outer[0].variable.extent)
-
-    def _enter(
-        self, nest: LoopNest, outer: tuple[AxisLoop, ...], level: int, variable: LoopValue,
-        index: Index, inside: Inside,
-    ) -> None:  # fmt: skip
-        loop = outer[level]
-        self.evaluator.addresses.bind(loop.variable, variable, self.builder.block)
-        index += nest.domain.at(loop, of(loop.variable))
-        if level + 1 == len(outer):
-            inside(index, None)
-            return
-        self.store(nest, level + 1, index)
-        extent = outer[level + 1].variable.extent
-        with self.builder.loop(0, extent, hint=f"i{level + 1}") as nested:
-            self._enter(nest, outer, level + 1, nested.variable, index, inside)
 
     def vector(
         self, nest: LoopNest, lanes: int, number: Expr, rest: Extent | None, body: AtPosition

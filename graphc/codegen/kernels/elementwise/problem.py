@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
 from graphc.ir.dims import always_le
 from graphc.ir.nodes import INPUT, Graph
@@ -222,7 +223,4 @@ def _choose_lanes(domain: Domain, loops: tuple[AxisLoop, ...]) -> int:
         along += any(linear.coefficient(v) == 1 and not always_le(v.extent, 3) for v in others)
     if along > down:
         return 1
-    lanes = domain.problem.lanes
-    while lanes > 1 and always_le(inner.extent, lanes // 2):
-        lanes //= 2
-    return lanes
+    return lanes_within(domain.problem.lanes, inner.extent)

@@ -36,7 +36,7 @@ class NestPlan(Protocol):
 
 
 class NestStrategy(Protocol):
-    def of(self, nest: LoopNest, /) -> NestPlan | ColumnsPlan | None:
+    def of(self, nest: LoopNest, /) -> NestPlan | None:
         """The plan for a nest; None where the strategy does not fit."""
 
 
@@ -57,18 +57,18 @@ def lower_nest(name: str, body: Graph, target: Target) -> Kernel:
     if planned is None:
         return builder.finish(1)
     plan, emit = planned
-    return plan.lower(emit) if isinstance(plan, ColumnsPlan) else write_nest(plan.nest(), emit)
+    return write_nest(plan.nest(), emit)
 
 
 def plan_elements(body: Graph, target: Target) -> NestPlan | None:
-    """The plan of such a kernel; None where it has no results, or no nest."""
+    """The plan of such a kernel; None where it has no results."""
     planned = _planned(LoopBuilder("elements"), body, target)
-    return None if planned is None or isinstance(planned[0], ColumnsPlan) else planned[0]
+    return None if planned is None else planned[0]
 
 
 def _planned(
     builder: LoopBuilder, body: Graph, target: Target
-) -> tuple[NestPlan | ColumnsPlan, NestEmitter] | None:
+) -> tuple[NestPlan, NestEmitter] | None:
     """The plan, and what its loops are written with; None where no output has elements: what loops
     that never run read may not exist either."""
     inputs, buffers = declare_buffers(builder, body)
@@ -80,7 +80,7 @@ def _planned(
     return plan, NestEmitter(builder, evaluator, outputs)
 
 
-def choose(nest: LoopNest) -> NestPlan | ColumnsPlan:
+def choose(nest: LoopNest) -> NestPlan:
     """The plan of the first strategy that fits."""
     plans = (strategy.of(nest) for strategy in STRATEGIES)
     return next(plan for plan in plans if plan is not None)
