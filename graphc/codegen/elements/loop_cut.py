@@ -5,8 +5,9 @@
     if extent % size:                        what is left
       body(extent // size, extent % size)
 
-This is the one place where a range is cut. The extent may be a number, or a size known only at run
-time: then what is left is a size too, in the block where there is any. Tiles need not divide it.
+Beside the nests' writer this is the one place where a range is cut: inside leaves, and in recipes
+without a nest. The extent may be a number, or a size known only at run time: then what is left is a
+size too, in the block where there is any. Tiles need not divide it.
 A thread does its part of the tiles, and the last one what is left.
 """
 
