@@ -33,7 +33,7 @@ state = trainer.ModelState()
 losses = [trainer.trainer(state, batch) for batch in data["batches"]]
 written = writer.ModelState()
 for name in writer.FIELDS.keys() & trainer.FIELDS.keys():
-    getattr(written, name)[...] = getattr(state, name)
+    setattr(written, name, getattr(state, name))
 window, numbers = data["window"], []
 for _ in range(int(sys.argv[2])):
     drawn, window = writer.writer(written, window, data["warmth"])
