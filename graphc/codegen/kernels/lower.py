@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.codegen.kernels.attention.backward import lower_attention_grad
-from graphc.codegen.kernels.attention.forward import lower_attention
+from graphc.codegen.kernels.attention.backward import backward_nest, lower_attention_grad
+from graphc.codegen.kernels.attention.forward import forward_nest, lower_attention
 from graphc.codegen.kernels.contraction.recipe import (
     contract_nest,
     lower_contract,
@@ -41,7 +41,8 @@ RECIPES = {
 
 
 NESTS: dict[str, Callable[[Graph, Target], Nest | None]] = {
-    "contract": contract_nest, "winograd": winograd_nest,
+    "contract": contract_nest, "winograd": winograd_nest, "attention": forward_nest,
+    "attention_grad": backward_nest,
 }  # fmt: skip
 """Of kernels around an anchor."""
 PLANS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
@@ -66,6 +67,7 @@ def by_nest(
     kernel's at `sizes`, with these values: of a contraction its sums, of `winograd` the op's
     result, else of each output. Raises LoweringError for a kernel without a nest."""
     # Compiling needs them not.
+    from graphc.codegen.kernels.attention.arrays import attention_by_nest
     from graphc.codegen.kernels.contraction.arrays import contract_by_nest
     from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
     from graphc.codegen.kernels.winograd.arrays import winograd_by_nest
@@ -74,6 +76,10 @@ def by_nest(
         both = contract_by_nest(kernel.body, target, sizes, body, values)
         if both is not None:
             return [both]
+    elif kernel.recipe in ("attention", "attention_grad"):
+        nest = NESTS[kernel.recipe](kernel.body, target)
+        assert nest is not None
+        return attention_by_nest(nest, kernel.body, sizes, values)
     elif kernel.recipe == "winograd":
         return [winograd_by_nest(kernel.body, target, sizes, values)]
     elif kernel.recipe in PLANS:

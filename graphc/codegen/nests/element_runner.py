@@ -66,8 +66,10 @@ class _ElementsPart(NestWalk):
         }
 
     def filled(self, stage: Stage, at: RunAt) -> None:
-        """Of what it holds at a time all is there."""
+        """Of what it holds at a time all is there: a copy of an operand fills itself."""
         kept = self._memory(stage, at)
+        if stage.holds.is_operand:
+            self._there(stage, at, fill=True)
         held = tuple(slice(0, len(self._inside(name, stage, at))) for name, _ in stage.room)
         if not kept.there[held].all():
             raise broken("N7", f"stage {stage.name} is filled, and not all of it is there")

@@ -8,17 +8,25 @@ rows. The bits are those of the definition (ops/nn/attention.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.attention.heads import (
     AttentionContext,
     Body,
-    Head,
     HeadRows,
     Matrix,
     attention_context,
+)
+from graphc.codegen.kernels.attention.nest import (
+    HeadStage,
+    attention_nest,
+    head_of,
+    leaf_of,
+    rows_of,
 )
 from graphc.codegen.kernels.attention.operands import GROUP, Taint
 from graphc.codegen.kernels.attention.parts import AttentionKernel, Finish
@@ -26,6 +34,17 @@ from graphc.codegen.kernels.attention.plan import attention_plan
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.nests.nest import (
+    Compute,
+    Effect,
+    Fill,
+    Holds,
+    Nest,
+    NestOutput,
+    NestPlace,
+    Statement,
+)
+from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
@@ -80,34 +99,127 @@ class BackwardMemory:
 
 def lower_attention_grad(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one `attention_grad`; its outputs are some of the op's."""
+    context = _context(name, body, target)
+    return write_nest(_nest(context), context)
+
+
+def backward_nest(body: Graph, target: Target) -> Nest:
+    """The nest of such a body."""
+    return _nest(_context("attention_grad", body, target))
+
+
+def _context(name: str, body: Graph, target: Target) -> AttentionContext:
     names = ("g", "q", "k", "v", "logsumexp", "delta")
-    plan = attention_plan(body, target, names, BLOCK_ROWS, 2)
-    context = attention_context(name, body, plan)
-    memory = BackwardMemory.of(context)
+    return attention_context(name, body, attention_plan(body, target, names, BLOCK_ROWS, 2))
 
-    def write(head: Head) -> None:
-        kernel = _AttentionGrad(context, head, None, memory)
-        taint = kernel.prepare()
 
-        def block(rows: HeadRows) -> None:
-            whole = kernel.copies(rows, taint)
-            _AttentionGrad(context, head, whole, memory).rows_of(rows)
+OUTPUTS = {
+    0: NestOutput("by_q", ("head", "row", "depth")),
+    1: NestOutput("by_k", ("head", "column", "depth")),
+    2: NestOutput("by_v", ("head", "column", "width")),
+}  # fmt: skip
 
-        kernel.each_block(block)
-        for index, matrix in memory.sums.items():
-            kernel.write_sums(index, matrix)
 
-    return context.each_head(write)
+def _nest(context: AttentionContext) -> Nest:
+    plan, wanted = context.plan, context.outputs
+    columns, rows = ("column", plan.columns), ("row", plan.block)
+    of_block = ((rows, columns), ("head", "block"), lambda _: None)
+    operands = HeadStage(
+        "operands", Holds.VECTORS, "panels of k and v, rows of k", (columns,), ("head",),
+        BackwardMemory.of, lambda c, place: _AttentionGrad(c, place).prepare(),
+    )  # fmt: skip
+    block = HeadStage(
+        "rows", Holds.BROADCAST, "rows of q, scaled, and of g", (rows,), ("head", "block"),
+        lambda _: None, lambda c, place: _AttentionGrad(c, place).copies(rows_of(c, place)),
+    )  # fmt: skip
+    scores = HeadStage("scores", Holds.VALUES, "a block of rows", *of_block)
+    weights = HeadStage("weights", Holds.VALUES, "where the scores were", *of_block)
+    by_scores = HeadStage("by_scores", Holds.VALUES, "a block of rows", *of_block)
+    sums = HeadStage(
+        "sums", Holds.VALUES, "of rows, for k and v", (columns,), ("head",), lambda _: None
+    )
+
+    return attention_nest(
+        context, plan.note, [OUTPUTS[i] for i in sorted(wanted)],
+        (operands, block, scores, weights, by_scores, sums), (Fill(operands),),
+        (
+            Fill(block),
+            _leaf("register tiles of q kt", _AttentionGrad.scores_of,
+                  Effect(("column",), ("operands", "rows"), fills="scores")),
+            Fill(scores),
+            _leaf("exponentials of a tile's rows", _AttentionGrad.weights_of,
+                  Effect(("column",), ("scores",), fills="weights")),
+            Fill(weights), *_of_scores(context, Fill(by_scores)), *_over_rows(context),
+        ),
+        (*((Fill(sums),) if {1, 2} & set(wanted) else ()), *_results_of_sums(context)),
+    )  # fmt: skip
+
+
+def _leaf(text: str, written: Callable[[_AttentionGrad], None], effect: Effect) -> Compute:
+    return leaf_of(_AttentionGrad, text, effect, written)
+
+
+def _stores(index: int) -> dict[str, Any]:
+    return {"stores": True, "outputs": (OUTPUTS[index].name,)}
+
+
+def _of_scores(context: AttentionContext, is_there: Fill) -> Iterator[Statement]:
+    """The gradient of the scores, and of q."""
+    wanted = context.outputs
+    if 0 in wanted or 1 in wanted:
+        reads = ("weights", "operands", "rows")
+        yield _leaf("register tiles of g vt, times the weights", _AttentionGrad.by_scores_of,
+                    Effect(("column",), reads, fills="by_scores"))  # fmt: skip
+        yield is_there
+    if 0 in wanted:
+        yield _leaf("register tiles over columns", _AttentionGrad.by_q,
+                    Effect(("depth",), ("by_scores", "operands"), **_stores(0)))  # fmt: skip
+
+
+def _over_rows(context: AttentionContext) -> Iterator[Statement]:
+    """What a block adds to the gradients of k and v."""
+    for index, read in ((1, "by_scores"), (2, "weights")):
+        if index in context.outputs:
+            over_rows = partial(_AttentionGrad.over_rows, index=index)
+            effect = Effect(("column",), (read, "rows"), fills="sums")
+            yield _leaf("register tiles over rows", over_rows, effect)
+    if not always_le(context.plan.rows, K_BLOCK):
+        effect = Effect(("column",), fills="sums")
+        yield _leaf("ends of chains", _AttentionGrad.end_chains, effect)
+
+
+def _results_of_sums(context: AttentionContext) -> Iterator[Statement]:
+    for index, axis in ((1, "depth"), (2, "width")):
+        if index in context.outputs:
+            write = partial(_AttentionGrad.write_sums, index=index)
+            yield _leaf(
+                "rows of sums", write, Effect(("column", axis), ("sums",), **_stores(index))
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class GradRows:
+    """A block of rows whose operands are copied. `whole`: see `meets_all`."""
+
+    rows: HeadRows
+    whole: LoopValue | None
 
 
 class _AttentionGrad(AttentionKernel):
-    """One head, and of it blocks of rows."""
+    """One head, and of it a block of rows, once that is copied."""
 
-    def __init__(
-        self, context: AttentionContext, head: Head, whole: LoopValue | None, memory: BackwardMemory
-    ):
-        super().__init__(context, head, whole)
-        self.operand, self.memory = context.plan.operand, memory
+    def __init__(self, context: AttentionContext, place: NestPlace):
+        self.block_rows: GradRows | None = place.filled.get("rows")
+        whole = None if self.block_rows is None else self.block_rows.whole
+        super().__init__(context, head_of(context, place), whole)
+        self.operand = context.plan.operand
+        self.memory: BackwardMemory = place.memory["operands"]
+        self.taint: Taint = place.filled.get("operands", [])
+
+    @property
+    def here(self) -> HeadRows:
+        assert self.block_rows is not None
+        return self.block_rows.rows
 
     def prepare(self) -> Taint:
         """Copies what all blocks read, and clears sums; what was read of which a part may be not
@@ -128,30 +240,43 @@ class _AttentionGrad(AttentionKernel):
         taint = self.read(self.operand("delta"), taint)
         return self.read(self.operand("logsumexp"), taint, self.finite)
 
-    def copies(self, rows: HeadRows, taint: Taint) -> LoopValue | None:
-        """Copies a block's own rows; whether all is to meet all, see `meets_all`."""
+    def copies(self, rows: HeadRows) -> GradRows:
+        """Copies a block's own rows."""
         memory, q, g = self.memory, self.operand("q"), self.operand("g")
-        taint = self.copy(q, rows.first, rows.count, memory.queries, taint, self.scaled)
-        return self.meets_all(self.copy(g, rows.first, rows.count, memory.by_out, taint))
+        taint = self.copy(q, rows.first, rows.count, memory.queries, self.taint, self.scaled)
+        taint = self.copy(g, rows.first, rows.count, memory.by_out, taint)
+        return GradRows(rows, self.meets_all(taint))
 
-    def rows_of(self, rows: HeadRows) -> None:
-        """One block."""
-        memory = self.memory
+    def scores_of(self) -> None:
+        memory, rows = self.memory, self.here
         self.scores(rows, memory.queries, memory.keys, self.depth, self._keep(rows))
+
+    def weights_of(self) -> None:
+        rows = self.here
         self.row_tiles(rows, 0, lambda row, count: self._weights(rows, row, count))
-        if memory.by_scores is not None and memory.values is not None:
-            by_scores = self._by_scores(rows, memory.by_scores)
-            self.scores(rows, memory.by_out, memory.values, self.width, by_scores)
-            if memory.key_rows is not None:
-                scale = self._scale(rows)
-                self.rows_times(rows, memory.by_scores, memory.key_rows, self.depth, scale)
-            if 1 in self.outputs:
-                sums = memory.chains[1]
-                self._over_rows(rows, memory.by_scores, memory.queries, self.depth, sums)
-        if 2 in self.outputs:
-            self._over_rows(rows, memory.weights, memory.by_out, self.width, memory.chains[2])
-        if not always_le(self.rows, K_BLOCK):
-            self._end_chains(rows)
+
+    def by_scores_of(self) -> None:
+        memory, rows = self.memory, self.here
+        assert memory.by_scores is not None and memory.values is not None
+        finish = self._by_scores(rows, memory.by_scores)
+        self.scores(rows, memory.by_out, memory.values, self.width, finish)
+
+    def by_q(self) -> None:
+        memory, rows = self.memory, self.here
+        assert memory.by_scores is not None and memory.key_rows is not None
+        finish = self._scale(rows)
+        self.rows_times(rows, memory.by_scores, memory.key_rows, self.depth, finish)
+
+    def over_rows(self, index: int) -> None:
+        """What a block adds to the sums for k, or v."""
+        memory, rows = self.memory, self.here
+        left, right, columns = (
+            (memory.by_scores, memory.queries, self.depth)
+            if index == 1
+            else (memory.weights, memory.by_out, self.width)
+        )
+        assert left is not None
+        self._over_rows(rows, left, right, columns, memory.chains[index])
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -274,8 +399,9 @@ class _AttentionGrad(AttentionKernel):
     def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
         self.builder.store(matrix.memory, self.numbers.index((number, self.lanes)), value)
 
-    def _end_chains(self, rows: HeadRows) -> None:
+    def end_chains(self) -> None:
         """Where `K_BLOCK` rows are done, or all, their sums go to the totals."""
+        rows = self.here
         done = self.numbers.add(rows.first, rows.count)
         left = self.builder.op("rem", self.numbers.value(done), self.numbers.value(K_BLOCK))
         at_end = self.builder.op(
@@ -299,9 +425,9 @@ class _AttentionGrad(AttentionKernel):
             with branch.otherwise():
                 pass
 
-    def write_sums(self, index: int, matrix: Matrix) -> None:
+    def write_sums(self, index: int) -> None:
         """The gradient of k or v."""
-        columns = self.depth if index == 1 else self.width
+        matrix, columns = self.memory.sums[index], self.depth if index == 1 else self.width
 
         def row(number: Number) -> None:
             def tile(at: Number, vectors: int) -> None:

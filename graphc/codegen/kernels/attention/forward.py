@@ -14,16 +14,24 @@ from graphc.codegen.elements.algebra import LoopAlgebra
 from graphc.codegen.elements.combination import LANES
 from graphc.codegen.kernels.attention.heads import (
     AttentionContext,
-    Head,
     HeadRows,
     Matrix,
     attention_context,
+)
+from graphc.codegen.kernels.attention.nest import (
+    HeadStage,
+    attention_nest,
+    head_of,
+    leaf_of,
+    rows_of,
 )
 from graphc.codegen.kernels.attention.operands import Operands
 from graphc.codegen.kernels.attention.parts import AttentionKernel, Finish
 from graphc.codegen.kernels.attention.plan import attention_plan
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.nests.nest import Effect, Fill, Holds, Nest, NestOutput, NestPlace
+from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 
@@ -32,12 +40,9 @@ BLOCK_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardMemory:
-    """Scratch: copies of the operands, the weights of a block of rows, and numbers of its rows."""
+class ScoreMemory:
+    """Scratch: the weights of a block of rows, and numbers of its rows."""
 
-    panels: Matrix
-    values: Matrix
-    queries: Matrix
     weights: Matrix
     best: Matrix
     lane_sums: Matrix
@@ -46,12 +51,9 @@ class ForwardMemory:
     divisors: Matrix
 
     @staticmethod
-    def of(context: AttentionContext) -> ForwardMemory:
+    def of(context: AttentionContext) -> ScoreMemory:
         plan, scratch = context.plan, context.scratch
-        return ForwardMemory(
-            panels=context.packed(plan.operand("k"), "keys"),
-            values=scratch("values", plan.columns, plan.width),
-            queries=scratch("queries", plan.block, plan.depth),
+        return ScoreMemory(
             weights=context.scores("weights"),
             best=scratch("best", plan.block, plan.lanes),
             lane_sums=scratch("lane_sums", plan.tile_rows, LANES),
@@ -63,43 +65,123 @@ class ForwardMemory:
 
 def lower_attention(name: str, body: Graph, target: Target) -> Kernel:
     """The kernel of a body around one `attention`; its outputs are some of the op's results."""
+    context = _context(name, body, target)
+    return write_nest(_nest(context), context)
+
+
+def forward_nest(body: Graph, target: Target) -> Nest:
+    """The nest of such a body."""
+    return _nest(_context("attention", body, target))
+
+
+def _context(name: str, body: Graph, target: Target) -> AttentionContext:
     plan = attention_plan(body, target, ("q", "k", "v"), BLOCK_ROWS, 1)
-    context = attention_context(name, body, plan)
-    memory = ForwardMemory.of(context)
+    return attention_context(name, body, plan)
 
-    def write(head: Head) -> None:
-        whole, copies = None, Operands(context, head)
-        copies.pack(plan.operand("k"), memory.panels, [])
-        if 0 in context.outputs:
-            start = copies.untainted()
-            v = copies.copy(plan.operand("v"), 0, plan.columns, memory.values, start)
-            whole = copies.meets_all(v)
-        kernel = _Attention(context, head, whole, memory)
-        kernel.each_block(kernel.rows_of)
 
-    return context.each_head(write)
+OUTPUTS = {
+    0: NestOutput("values", ("head", "row", "width")),
+    1: NestOutput("logsumexp", ("head", "row")),
+}  # fmt: skip
+
+
+def _nest(context: AttentionContext) -> Nest:
+    plan, wanted = context.plan, context.outputs
+    columns, rows = ("column", plan.columns), ("row", plan.block)
+    per_head, per_block = ("head",), ("head", "block")
+    keys = HeadStage(
+        "keys", Holds.VECTORS, "panels of the transpose",
+        (columns, ("depth", plan.depth)), per_head,
+        lambda c: c.packed(plan.operand("k"), "keys"), _pack_keys,
+    )  # fmt: skip
+    values = HeadStage(
+        "values", Holds.VECTORS, "rows of whole vectors",
+        (columns, ("width", plan.width)), per_head,
+        lambda c: c.scratch("values", plan.columns, plan.width), _copy_values,
+    )  # fmt: skip
+    queries = HeadStage(
+        "queries", Holds.BROADCAST, "rows, scaled", (rows, ("depth", plan.depth)), per_block,
+        lambda c: c.scratch("queries", plan.block, plan.depth), _copy_queries,
+    )  # fmt: skip
+    scores = HeadStage(
+        "scores", Holds.VALUES, "a block of rows", (rows, columns), per_block, ScoreMemory.of
+    )
+    weights = HeadStage(
+        "weights", Holds.VALUES, "where the scores were", (rows, columns), per_block,
+        lambda _: None,
+    )  # fmt: skip
+    score = leaf_of(
+        _Attention, "register tiles of q kt, the greatest of each row",
+        Effect(("column",), ("keys", "queries"), fills="scores"), _Attention.scores_of,
+    )  # fmt: skip
+    softmax = leaf_of(
+        _Attention, "exponentials of a tile's rows and their sums",
+        Effect(("column",), ("scores",), fills="weights"), _Attention.softmax,
+    )  # fmt: skip
+    log = leaf_of(
+        _Attention, "logarithms of the sums",
+        Effect(reads=("weights",), stores=True, outputs=("logsumexp",)), _Attention.logsumexps,
+    )  # fmt: skip
+    product = leaf_of(
+        _Attention, "register tiles of weights and v, divided by the sums",
+        Effect(("width",), ("weights", "values"), stores=True, outputs=("values",)),
+        _Attention.values_of,
+    )  # fmt: skip
+    return attention_nest(
+        context, plan.note, [OUTPUTS[i] for i in sorted(wanted)],
+        (keys, values, queries, scores, weights),
+        (Fill(keys), *((Fill(values),) if 0 in wanted else ())),
+        (
+            Fill(queries), score, Fill(scores), softmax, Fill(weights),
+            *((log,) if 1 in wanted else ()), *((product,) if 0 in wanted else ()),
+        ),
+    )  # fmt: skip
+
+
+def _pack_keys(context: AttentionContext, place: NestPlace) -> None:
+    copies = Operands(context, head_of(context, place))
+    copies.pack(context.plan.operand("k"), place.memory["keys"], [])
+
+
+def _copy_values(context: AttentionContext, place: NestPlace) -> LoopValue | None:
+    """Whether no value is to be skipped: see `meets_all`."""
+    copies, plan = Operands(context, head_of(context, place)), context.plan
+    start = copies.untainted()
+    v = copies.copy(plan.operand("v"), 0, plan.columns, place.memory["values"], start)
+    return copies.meets_all(v)
+
+
+def _copy_queries(context: AttentionContext, place: NestPlace) -> HeadRows:
+    """The rows of the block, which all its leaves have."""
+    copies, rows = Operands(context, head_of(context, place)), rows_of(context, place)
+    q, memory = context.plan.operand("q"), place.memory["queries"]
+    copies.copy(q, rows.first, rows.count, memory, [], copies.scaled)
+    return rows
 
 
 class _Attention(AttentionKernel):
-    """Blocks of rows of one head."""
+    """One block of rows of one head."""
 
-    def __init__(
-        self, context: AttentionContext, head: Head, whole: LoopValue | None, memory: ForwardMemory
-    ):
-        super().__init__(context, head, whole)
-        self.q, self.memory = context.plan.operand("q"), memory
+    def __init__(self, context: AttentionContext, place: NestPlace):
+        super().__init__(context, head_of(context, place), place.filled.get("values"))
+        self.memory: ScoreMemory = place.memory["scores"]
+        self.of_block: HeadRows = place.filled["queries"]
+        self.copies = place.memory
 
-    def rows_of(self, rows: HeadRows) -> None:
-        """One block."""
-        memory = self.memory
-        self.copy(self.q, rows.first, rows.count, memory.queries, [], self.scaled)
+    def scores_of(self) -> None:
+        rows, memory = self.of_block, self.memory
         self.loop(0, rows.count, "best", lambda row: self.store(memory.best, row, 0, self.hidden))
-        self.scores(rows, memory.queries, memory.panels, self.depth, self._keep(rows))
+        queries, keys = self.copies["queries"], self.copies["keys"]
+        self.scores(rows, queries, keys, self.depth, self._keep(rows))
+
+    def softmax(self) -> None:
+        rows = self.of_block
         self.row_tiles(rows, 0, lambda row, count: self._softmax(rows, row, count))
-        if 1 in self.outputs:
-            self._logsumexps(rows)
-        if 0 in self.outputs:
-            self.rows_times(rows, memory.weights, memory.values, self.width, self._divide(rows))
+
+    def values_of(self) -> None:
+        rows = self.of_block
+        values, finish = self.copies["values"], self._divide(rows)
+        self.rows_times(rows, self.memory.weights, values, self.width, finish)
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -166,7 +248,9 @@ class _Attention(AttentionKernel):
     def _put(self, matrix: Matrix, row: Number, value: LoopValue) -> None:
         self.builder.store(matrix.memory, self.numbers.index((row, 1)), value)
 
-    def _logsumexps(self, rows: HeadRows) -> None:
+    def logsumexps(self) -> None:
+        rows = self.of_block
+
         def vector(number: Number) -> None:
             column = self.numbers.mul(number, self.lanes)
             total = self.evaluator.algebra.log(self.load(self.memory.totals, 0, column))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.positions import LoopPositions
@@ -18,13 +19,12 @@ from graphc.codegen.kernels.attention.plan import TILE_VECTORS, AttentionPlan
 from graphc.codegen.kernels.attention.results import Destination, stored
 from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, always_le, ceil_div
+from graphc.ir.dims import Extent, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr
-from graphc.schedule.access import unflatten
 
 Body = Callable[[Number], None]
 
@@ -69,6 +69,10 @@ class AttentionContext:
     outputs: dict[int, list[Destination]]
     positions: LoopPositions
 
+    @property
+    def addresses(self) -> Addresses:
+        return self.evaluator.addresses
+
     def scratch(self, name: str, rows: Extent, columns: int) -> Matrix:
         stride = self.plan.padded(columns)
         return Matrix(self.builder.scratch(name, self.plan.dtype, rows * stride), stride)
@@ -88,16 +92,6 @@ class AttentionContext:
         depth = self.body.type_of(source).shape[-1]
         behind = 0 if isinstance(depth, int) else self.plan.lanes - 1
         return self.scratch(name, panels * depth + behind, TILE_VECTORS * self.plan.lanes)
-
-    def each_head(self, body: Callable[[Head], None]) -> Kernel:
-        """The kernel: `body` for the heads of a call."""
-        count, addresses = math.prod(self.plan.heads), self.evaluator.addresses
-        with self.builder.loop(self.builder.begin, self.builder.end, hint="head") as scope:
-            lead = unflatten(self.positions.expression(scope.variable, count), self.plan.heads)
-            every = [target for targets in self.outputs.values() for target in targets]
-            starts = {t: addresses.number(t.start(lead))[0] for t in every}
-            body(Head(scope.variable, lead, starts))
-        return self.builder.finish(extent=count)
 
 
 def attention_context(name: str, body: Graph, plan: AttentionPlan) -> AttentionContext:
@@ -166,25 +160,7 @@ class Heads:
         index = self.numbers.index((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
 
-    # -- blocks of rows ----------------------------------------------------------------------
-
-    def each_block(self, body: Callable[[HeadRows], None]) -> None:
-        cut = LoopCut(self.rows, self.tile_rows)
-        over = cut.rest
-        rest = over if isinstance(over, int) else None
-        if always_le(self.rows, self.block):
-            body(HeadRows(0, self.rows, cut.whole, rest, over if rest is None else int(rest > 0)))
-            return
-
-        def block(first: Number) -> None:
-            count = self.numbers.minimum(self.numbers.sub(self.rows, first), self.block)
-            tiles = self.numbers.div(count, self.tile_rows)
-            left = self.numbers.sub(count, self.numbers.mul(tiles, self.tile_rows))
-            if rest is not None:
-                left = self.numbers.minimum(left, int(rest > 0))
-            body(HeadRows(first, count, tiles, rest, left))
-
-        self.loop(0, self.rows, "block", block, step=self.block)
+    # -- tiles -------------------------------------------------------------------------------
 
     def row_tiles(self, rows: HeadRows, begin: Number, body: Callable[[Number, int], None]) -> None:
         """`body(first row within the block, rows)` for the tiles from `begin` on, and the rest."""

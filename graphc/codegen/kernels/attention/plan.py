@@ -53,6 +53,10 @@ class AttentionPlan:
         """Those of a row of scores."""
         return ceil_div(self.columns, self.lanes)
 
+    @property
+    def note(self) -> str:
+        return f"blocks of {self.block} rows, tiles {self.tile_rows}x{TILE_VECTORS}x{self.lanes}"
+
     def padded(self, columns: Extent) -> Extent:
         return _padded(columns, self.lanes)
 
@@ -62,10 +66,7 @@ def attention_plan(
 ) -> AttentionPlan:
     """The plan of a composite whose operands have these names, q and v among them, where up to
     `block_rows` rows of so many matrices of scores are in scratch."""
-    anchor = next(
-        i for i, node in enumerate(body.nodes)
-        if node.op not in (INPUT, "constant") and lookup(node.op).kind == "composite"
-    )  # fmt: skip
+    anchor = anchor_of(body)
     node = body.nodes[anchor]
     operands, dtype = node.operands, node.types[0].dtype
     shape = body.type_of(operands[names.index("q")]).shape
@@ -88,6 +89,14 @@ def attention_plan(
         causal=bool(node.attribute("causal")), dtype=dtype, lanes=lanes, tile_rows=tile_rows,
         heads=shape[:-2], rows=rows, depth=depth, columns=columns, width=width,
         block=size, stride=stride,
+    )  # fmt: skip
+
+
+def anchor_of(body: Graph) -> int:
+    """The node of the composite."""
+    return next(
+        i for i, node in enumerate(body.nodes)
+        if node.op not in (INPUT, "constant") and lookup(node.op).kind == "composite"
     )  # fmt: skip
 
 

@@ -74,11 +74,11 @@ def _nest(plan: WinogradPlan) -> Nest:
     block = Split("block", group, plan.groups_per_block, Tail.COUNTED)
     channel = Split("k", channels, 1, Tail.EXACT)
     of_block, each_plane = ("groups", plan.groups_per_block), ("plane", PLANES)
-    tiles = Planes(
+    tiles = WinogradPlanes(
         "tiles", Holds.VECTORS, plan.channels, (each_plane, of_block, ("k", plan.channels)),
         ("block",),
     )  # fmt: skip
-    sums = Planes(
+    sums = WinogradPlanes(
         "sums", Holds.SUMS, plan.chunk, (each_plane, ("rows", plan.chunk), of_block),
         ("block", "chunk"),
     )  # fmt: skip
@@ -148,7 +148,7 @@ class TransformVector:
 
 
 @dataclass(frozen=True, slots=True)
-class Planes:
+class WinogradPlanes:
     """Scratch [plane][row][tile of a block], which leaves fill. A plane ends one vector on: planes
     a power of two apart would share sets of the cache."""
 
@@ -185,7 +185,7 @@ class TransformTiles:
     """Bᵀ d B of one channel, for the tiles of a group."""
 
     plan: WinogradPlan
-    tiles: Planes
+    tiles: WinogradPlanes
 
     @property
     def text(self) -> str:
@@ -236,8 +236,8 @@ class PlaneProducts:
     """The products of a tile of rows with all columns of a block, in one plane."""
 
     plan: WinogradPlan
-    tiles: Planes
-    sums: Planes
+    tiles: WinogradPlanes
+    sums: WinogradPlanes
 
     @property
     def text(self) -> str:
@@ -283,7 +283,7 @@ class TransformSums:
     """Aᵀ m A of one row, and the body's outputs, for the tiles of a group."""
 
     plan: WinogradPlan
-    sums: Planes
+    sums: WinogradPlanes
 
     @property
     def text(self) -> str:
