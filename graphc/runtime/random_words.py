@@ -293,7 +293,7 @@ done:
 """
 
 
-def _filling(name: str, element: str, per: int, made: Made) -> str:
+def _filling(name: str, element: str, per: int, element_of: Made) -> str:
     """The LLVM IR of a function whose elements take so many words each."""
     size = 8 if element in ("i64", "double") else 4
     several = _Block("several", per * LANES)
@@ -306,10 +306,10 @@ def _filling(name: str, element: str, per: int, made: Made) -> str:
             vector.do(f"shufflevector {type} {word}, {type} poison, <{LANES} x i32> <{each}>")
             for each in lanes
         ]
-    vector.store(made(vector, words), "out", "%at", element, size)
+    vector.store(element_of(vector, words), "out", "%at", element, size)
     one = _Block("one")
     words = [one.do("call i32 @next(ptr %state)") for _ in range(per)]
-    one.store(made(one, words), "out", "%at", element, size)
+    one.store(element_of(one, words), "out", "%at", element, size)
     return f"""{_opening(name)}
 {loaded("out", "array", DATA)}
   %total = call i64 @elements(ptr %array)
