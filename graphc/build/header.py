@@ -56,7 +56,6 @@ def header_text(
     """The text of the header."""
     guard, align = f"{name.upper()}_H", f"{name.upper()}_ALIGNED"
     signature = CSignature(name, source, built)
-    sizes = ", ".join(signature.size_parameters) or "void"
     initial = (
         "With `file` NULL they are those it was built with."
         if embeds
@@ -93,7 +92,7 @@ def header_text(
         *_prepared(name, built),
         "/* Bytes of memory that a call works in, at any address; nothing is kept there. -1 for",
         "   sizes that a call refuses. */",
-        f"int64_t {name}_work_bytes({sizes});",
+        f"int64_t {name}_work_bytes({', '.join(signature.size_parameters) or 'void'});",
         "",
         *_about(source, built, signature),
         f"int64_t {name}({_wrapped(signature.call)});",
