@@ -152,6 +152,7 @@ def calibrated(system: Any, qconfig: str) -> tuple[Any, Any]:
     return model, quantization.convert(model)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("qconfig", QCONFIGS)
 def test_a_converted_model_is_the_same_within_one_quantum(torch: Any, qconfig: str) -> None:
     outputs, states, scales = [], [], []
@@ -196,6 +197,7 @@ def trained(system: Any, qconfig: str) -> tuple[list[float], Any, Any]:
     return losses, model, quantization.convert(model.eval())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("qconfig", QAT)
 def test_training_with_quantized_weights_has_the_same_losses(torch: Any, qconfig: str) -> None:
     results = [(*trained(system, qconfig), system) for system in (torch, frontend)]
