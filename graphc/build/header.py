@@ -56,11 +56,9 @@ def header_text(
     """The text of the header."""
     guard, align = f"{name.upper()}_H", f"{name.upper()}_ALIGNED"
     signature = CSignature(name, source, built)
-    initial = (
-        "With `file` NULL they are those it was built with."
-        if embeds
-        else "The object has no values of its own: `file` must not be NULL."
-    )
+    initial = "The object has no values of its own: `file` must not be NULL."
+    if embeds:
+        initial = "With `file` NULL they are those it was built with."
     lines = [
         f"/* {name}: one object file, made by graphc for {target.name}. It allocates nothing, has",
         "   no locks and no global state: threads may call it at once, each with a state and a",

@@ -34,6 +34,7 @@ from graphc.ops.control import scan
 
 ROOT = Path(graphc.__path__[0])
 ASK_NOTHING = {
+    "build/ctypes_module.py": "a library of this process",
     "codegen/llvm/function_text.py": "texts of opcodes and types",
     "codegen/llvm/memory.py": "texts of types",
     "codegen/cache/object_cache.py": "a folder",
@@ -58,6 +59,7 @@ ASK_NOTHING = {
     "runtime/direct_call.py": "functions of this process",
     "runtime/native_call.py": "functions of this process",
     "runtime/pool.py": "the code of the pool",
+    "runtime/random_words.py": "functions of this process",
     "system.py": "this machine",
 }
 """Files whose functions remember what depends on no answer, and on what."""
