@@ -87,7 +87,10 @@ def test_code_for_windows_does_not_run_elsewhere() -> None:
 
 @pytest.mark.slow
 @needs_zig
-@pytest.mark.parametrize("name", ["mlp", "lenet", "lstm", "gpt", "inference", "dropout"])
+@pytest.mark.parametrize("name", [
+    name if name in ("mlp", "inference") else pytest.param(name, marks=pytest.mark.long)
+    for name in ("mlp", "inference", "lenet", "lstm", "gpt", "dropout")
+])  # fmt: skip
 def test_a_linked_program_proves_the_bits(built: Built, name: str) -> None:
     folder = built(name, TARGET)
     command = [*ZIG, *STRICT, "main.c", f"{name}.o", "-o", "proof.exe"]

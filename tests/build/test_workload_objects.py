@@ -81,7 +81,8 @@ def sized(batch: list[Any], rows: int) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.long)
+                                  for n in NAMES])  # fmt: skip
 def test_ten_calls_of_c_programs_have_the_bits_of_this_process(tmp_path: Path, name: str) -> None:
     function, batch = of_batch(name)
     plain = name.replace("-", "_")
