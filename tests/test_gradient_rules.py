@@ -43,6 +43,12 @@ def ops() -> list[Any]:
     ]  # fmt: skip
 
 
+def by_cost() -> list[Any]:
+    """The ops; those of more than five operands, with their 63 subsets or more, are slow."""
+    many = {op for op in ops() if len(differentiable_samples(op)[0].operands) > 5}
+    return [pytest.param(op, marks=pytest.mark.slow) if op in many else op for op in ops()]
+
+
 def subsets(wanted: list[bool]) -> Iterator[Flags]:
     """Every choice of at least one of the places that are true."""
     places = [i for i, one in enumerate(wanted) if one]
@@ -76,7 +82,7 @@ def in_vain(op: Any, sample: Sample) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("op", ops(), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", by_cost(), ids=lambda op: op.name)
 def test_a_rule_reads_nothing_in_vain(op: Any) -> None:
     for sample in differentiable_samples(op):
         found = in_vain(op, sample)
