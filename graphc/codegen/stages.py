@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.kernels.preferred_layouts import preferred_layouts
@@ -17,6 +16,7 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.on_threads import ThreadedPlan, on_threads
 from graphc.ir.nodes import Graph
+from graphc.lazy import lazy
 from graphc.passes.layouts import Preferred
 from graphc.passes.recorder import Recorder
 from graphc.schedule.build import Scheduler, optimised, scheduled
@@ -33,12 +33,12 @@ class Stages:
     recorder: Recorder | None = None
     example: Mapping[str, int] = field(default_factory=dict)
 
-    @cached_property
+    @lazy
     def preferred(self) -> Preferred:
         """What the target's cost models answer passes."""
         return preferred_layouts(self.options.target, self.options.layouts)
 
-    @cached_property
+    @lazy
     def optimised(self) -> Graph:
         """The graph behind all passes of the level. Nothing is scheduled for it."""
         if "_scheduled" in vars(self):
@@ -48,7 +48,7 @@ class Stages:
             example=self.example,
         )  # fmt: skip
 
-    @cached_property
+    @lazy
     def _scheduled(self) -> tuple[Graph, Scheduler, Plan]:
         options = self.options
         return scheduled(
@@ -66,13 +66,13 @@ class Stages:
         """The plan as it runs on one thread."""
         return self._scheduled[2]
 
-    @cached_property
+    @lazy
     def loops(self) -> dict[KernelSpec, Kernel]:
         """The loops of each distinct kernel that has some, named as in the plan's text."""
         named, target = kernels(self.plan).items(), self.options.target
         return {spec: lower(spec, target, name) for spec, name in named if spec.has_loops}
 
-    @cached_property
+    @lazy
     def threaded(self) -> ThreadedPlan:
         """The plan as it runs on the threads of the options, and how its steps are split."""
         loops, options = self.loops, self.options

@@ -67,7 +67,7 @@ ASK_NOTHING = {
 
 def remembering(file: Path) -> Iterator[str]:
     """The functions of a module that remember for longer than a call, which those inside of
-    functions do not, or than an object, which a `cached_property` does not."""
+    functions do not, or than an object, which a `lazy` property does not."""
     outer: list[ast.AST] = [ast.parse(file.read_text("utf-8"))]
     while outer:
         for node in ast.iter_child_nodes(outer.pop()):
@@ -76,7 +76,7 @@ def remembering(file: Path) -> Iterator[str]:
             elif isinstance(node, ast.FunctionDef):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]
                 names = {mark.partition("(")[0].split(".")[-1] for mark in marks}
-                if any("cache" in name for name in names - {"cached_property"}):
+                if any("cache" in name for name in names):
                     yield node.name
 
 

@@ -7,7 +7,6 @@ see it, and `LeastOf`, a stage of what is the least magnitude in a copy.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from graphc.codegen.kernels.contraction.problem.view import ContractionView, set
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ir.types import DType
+from graphc.lazy import lazy
 from graphc.ops.kinds.contract import Contract, Pairing
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -42,7 +42,7 @@ class PairsView(ContractionView):
     def singly(self) -> ContractionView:
         return ContractionView(self.body, self.swapped)
 
-    @functools.cached_property
+    @lazy
     def pairing(self) -> Pairing:
         op, types, attributes = super()._contraction()
         assert op.pairing is not None
