@@ -62,6 +62,7 @@ def backward(rows: Extent, columns: Extent, *results: int) -> graphc.Graph:
 BODIES = {
     "one block": forward(6, 9, 0, 1),
     "several blocks": forward(70, 9, 0, 1, causal=True),
+    "no rows": forward(0, 9, 0, 1),
     "values alone": forward(6, 9, 0),
     "logarithms alone": forward(6, 9, 1),
     "open rows": forward(N, N, 0, 1),

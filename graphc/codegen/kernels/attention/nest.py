@@ -138,4 +138,4 @@ def _blocks(plan: AttentionPlan, rows: Axis) -> Split:
     """Of one block the number of rows is known where its code is written."""
     is_one = isinstance(plan.rows, int) and plan.rows <= plan.block
     tail = Tail.WHOLE_AND_REST if is_one else Tail.STEPPED
-    return Split("block", rows, plan.block, tail)
+    return Split("block", rows, max(plan.block, 1), tail)  # of no rows there is no block
