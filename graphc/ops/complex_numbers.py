@@ -393,15 +393,22 @@ cumprod = Composite("complex_cumprod", _cumprod, samples=lambda m: [
 # -- what NumPy computes, in memory that holds the pairs ------------------------------------------
 
 
-def as_complex(array: Array) -> Array:
-    """Pairs as complex numbers, in the same memory where they lie side by side."""
-    kind = DType.c128 if array.dtype == np.float64 else DType.c64
-    return np.ascontiguousarray(array).view(kind.numpy)[..., 0]
+def stored_type(type: TensorType) -> TensorType:
+    """The type that graphs have in place of a tensor's: of complex numbers that of the pairs."""
+    if not type.dtype.is_complex:
+        return type
+    return TensorType(type.dtype.computes_as, (*type.shape, 2))
 
 
 def as_pairs(array: Array) -> Array:
-    """Complex numbers as pairs; other arrays as they are."""
-    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+    """A complex array as pairs, in the same memory; another one as it is."""
+    return array[..., None].view(array.real.dtype) if array.dtype.kind == "c" else array
+
+
+def from_pairs(array: Array) -> Array:
+    """Pairs that lie side by side as a complex array, in the same memory."""
+    kind = DType.c128 if array.dtype == np.float64 else DType.c64
+    return array.view(kind.numpy)[..., 0]
 
 
 def _log_of_sum(x: Array, y: Array) -> Array:
@@ -426,7 +433,7 @@ def logcumsumexp_of_complex(x: Array, *, axis: int) -> Array:
 
 
 def _logcumsumexp(x: Array, *, axis: int) -> Array:
-    return as_pairs(logcumsumexp_of_complex(as_complex(x), axis=axis))
+    return as_pairs(logcumsumexp_of_complex(from_pairs(x), axis=axis))
 
 
 def _logcumsumexp_type(x: TensorType, *, axis: int) -> TensorType:

@@ -5,28 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from frontend.engine.tensors.tensor import Tensor, make
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import TensorType
+from graphc.ops.complex_numbers import as_pairs, from_pairs, stored_type
 
-
-def stored_type(type: TensorType) -> TensorType:
-    """The type that graphs have in place of a tensor's: of complex numbers that of the pairs."""
-    if not type.dtype.is_complex:
-        return type
-    return TensorType(type.dtype.computes_as, (*type.shape, 2))
-
-
-def as_pairs(array: Any) -> Any:
-    """A complex array as pairs, in the same memory; another one as it is."""
-    return array[..., None].view(array.real.dtype) if array.dtype.kind == "c" else array
-
-
-def from_pairs(array: Any) -> Any:
-    """Pairs that lie side by side as a complex array, in the same memory."""
-    kind = DType.c128 if array.dtype == np.float64 else DType.c64
-    return array.view(kind.numpy)[..., 0]
+__all__ = ["as_pairs", "from_pairs", "made_of", "stored_type"]
 
 
 def made_of(array: Any, type: TensorType) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir.types import DType, TensorType
-from graphc.ops.complex_numbers import as_complex, as_pairs
+from graphc.ops.complex_numbers import as_pairs, from_pairs, stored_type
 from graphc.ops.kinds.host import Host, HostFunction
 from graphc.ops.kinds.op import Types
 from graphc.ops.linear_algebra import lapack, matrix_kernels
@@ -27,12 +27,6 @@ def _complex_type(pairs: TensorType) -> TensorType:
     return TensorType(DType.c128 if pairs.dtype is DType.f64 else DType.c64, pairs.shape[:-1])
 
 
-def _stored_type(type: TensorType) -> TensorType:
-    if not type.dtype.is_complex:
-        return type
-    return TensorType(type.dtype.computes_as, (*type.shape, 2))
-
-
 def _of_pairs(
     name: str, function: Callable[..., Any], types: Callable[..., Any], real: tuple[int, ...],
     samples: Any,
@@ -42,16 +36,18 @@ def _of_pairs(
 
     @functools.wraps(function)
     def of_pairs(*arrays: Array, **attributes: Any) -> Any:
-        results = function(
-            *[a if i in real else as_complex(a) for i, a in enumerate(arrays)], **attributes
-        )
+        taken = [
+            array if i in real else from_pairs(np.ascontiguousarray(array))
+            for i, array in enumerate(arrays)
+        ]
+        results = function(*taken, **attributes)
         return tuple(map(as_pairs, results)) if isinstance(results, tuple) else as_pairs(results)
 
     def types_of_pairs(*operands: TensorType, **attributes: Any) -> Types:
         results = types(
             *[t if i in real else _complex_type(t) for i, t in enumerate(operands)], **attributes
         )
-        return tuple(map(_stored_type, results if isinstance(results, tuple) else (results,)))
+        return tuple(map(stored_type, results if isinstance(results, tuple) else (results,)))
 
     return Host(name, of_pairs, types_of_pairs, samples=samples)
 
