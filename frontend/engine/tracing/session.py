@@ -397,8 +397,9 @@ class Session(Mutations):
             )
         else:
             return None
-        is_complex = array is not None and tensor.tensor_type.dtype.is_complex
-        return from_pairs(array) if is_complex else array
+        if array is None or not tensor.tensor_type.dtype.is_complex:
+            return array
+        return from_pairs(array)
 
     def constant(self, value: Any, type: TensorType) -> Tensor:
         if type.dtype.is_complex and is_open(extents_in(value)):
