@@ -12,8 +12,7 @@ import pytest
 import graphc
 from graphc import ops
 from graphc.codegen.kernels.lower import by_nest, nest_of
-from graphc.codegen.nests.nest import Nest, all_splits
-from graphc.codegen.nests.printer import print_nest
+from graphc.codegen.nests.nest import Nest
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.verifier import verify_nest
 from graphc.codegen.target import named
@@ -34,7 +33,7 @@ from tests.codegen.nests.test_verifier import (
     stage,
     without,
 )
-from tests.ebnf import Recognizer
+from tests.codegen.nests.texts import check_text
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"]
 N = dim("n", 1)
@@ -88,13 +87,7 @@ def nest_named(name: str, target: str = "x86-64-v3") -> Nest:
 def test_every_nest_keeps_the_rules_and_has_a_text(name: str, target: str) -> None:
     nest = nest_named(name, target)
     assert verify_nest(nest) is nest
-    text = print_nest(nest, "k0")
-    assert Recognizer.of("Nests").reads(text, "nest"), text
-    listed = (("axis", nest.axes), ("split", all_splits(nest)), ("stage", nest.stages),
-              ("output", nest.outputs))  # fmt: skip
-    for kind, names in listed:
-        for each in names:
-            assert len(re.findall(rf"^  {kind} {re.escape(each.name)}\b", text, re.M)) == 1, text
+    check_text(nest)
 
 
 @pytest.mark.parametrize("name", BODIES)

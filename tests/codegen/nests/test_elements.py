@@ -34,9 +34,7 @@ from graphc.codegen.nests.nest import (
     ForEach,
     Nest,
     Statement,
-    all_splits,
 )
-from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.verifier import verify_nest
 from graphc.codegen.target import named
@@ -67,7 +65,7 @@ from tests.codegen.nests.test_verifier import (
     stage,
     without,
 )
-from tests.ebnf import Recognizer
+from tests.codegen.nests.texts import check_text
 from tests.schedule.test_box_updates import changed
 
 TARGETS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"]
@@ -164,13 +162,7 @@ def test_every_plan_keeps_the_rules_and_has_a_text(name: str, target: str) -> No
         assert isinstance(plan, STRATEGIES.get(name, RowsPlan))
     nest = plan.nest()
     assert verify_nest(nest) is nest
-    text = print_nest(nest, "k0")
-    assert Recognizer.of("Nests").reads(text, "nest"), text
-    listed = (("axis", nest.axes), ("split", all_splits(nest)), ("stage", nest.stages),
-              ("output", nest.outputs))  # fmt: skip
-    for kind, names in listed:
-        for each in names:
-            assert len(re.findall(rf"^  {kind} {re.escape(each.name)}\b", text, re.M)) == 1, text
+    check_text(nest)
 
 
 @pytest.mark.parametrize("name", BODIES)
