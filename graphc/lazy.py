@@ -16,10 +16,8 @@ class lazy(Generic[T]):
 
     def __init__(self, compute: Callable[[Any], T]):
         self._compute = compute
+        self._name = compute.__name__
         self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
 
     @overload
     def __get__(self, instance: None, owner: type) -> lazy[T]: ...

@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import graphc
 
 ROOT = Path(graphc.__file__).parent
@@ -68,7 +66,6 @@ def assigned(method: ast.FunctionDef) -> set[str]:
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_no_attribute_is_born_outside_a_constructor() -> None:
     sources = {
         path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.rglob("*.py")

@@ -161,7 +161,6 @@ def at(name: str) -> Any:
     return getattr(importlib.import_module(module), last)
 
 
-@pytest.mark.slow
 def test_the_list_of_hidden_state_is_whole() -> None:
     trees = sources()
     names = listed()
@@ -174,7 +173,6 @@ def test_the_list_of_hidden_state_is_whole() -> None:
     assert idle <= {"engine.tensors.state.PREPARED"}, "listed, and nothing writes it"
 
 
-@pytest.mark.slow
 def test_state_of_the_thread_is_written_where_it_is_defined() -> None:
     """Everybody else calls the functions there; the default dtype is set beside the dtypes."""
     trees = sources()
