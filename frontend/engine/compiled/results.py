@@ -69,9 +69,10 @@ def refuse_eager_gradients(results: Sequence[Tensor]) -> None:
 
 
 def closed(name: str, type: TensorType) -> Any:
-    """The place on the tape of what a compiled training step returns."""
+    """The place on the tape of what a compiled training step returns, named as PyTorch names what
+    its compiler made."""
     result = make(None, type)
-    mark_non_differentiable(name, (), result, _over)
+    mark_non_differentiable(name, (), result, _over, "CompiledFunctionBackward")
     return result._edge
 
 

@@ -21,11 +21,10 @@ class DerivativeError(RuntimeError):
 class NonDifferentiable:
     """The op of a tape node of a function that has no derivative."""
 
-    node_name = "NotImplemented"
-
-    def __init__(self, name: str, error: Callable[[str], Exception]):
+    def __init__(self, name: str, error: Callable[[str], Exception], node_name: str):
         self.name = name
         self.error = error
+        self.node_name = node_name
 
     def vjp(self, *arguments: Any, **attributes: Any) -> Any:
         raise self.error(self.name)
@@ -33,16 +32,16 @@ class NonDifferentiable:
 
 def mark_non_differentiable(
     name: str, operands: tuple[Tensor, ...], result: Tensor,
-    error: Callable[[str], Exception] = DerivativeError,
+    error: Callable[[str], Exception] = DerivativeError, node_name: str = "NotImplemented",
 ) -> None:  # fmt: skip
     """Put a node without derivative between the operands and the result: backward raises
-    `error(name)`."""
+    `error(name)`. It is shown as PyTorch shows such nodes."""
     if not result.dtype.is_float:
         return
     reads: Any = ((False,) * len(operands), (False,))
     kinds = tuple(x.tensor_type for x in operands)
     saves = Saves(kinds, (result.tensor_type,), reads)
-    record(NonDifferentiable(name, error), {}, operands, (result,), saves)
+    record(NonDifferentiable(name, error, node_name), {}, operands, (result,), saves)
 
 
 def non_differentiable(name: str, compute: Callable[..., Tensor], *operands: Any) -> Tensor:

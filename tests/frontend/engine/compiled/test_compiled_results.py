@@ -11,7 +11,7 @@ import pytest
 import frontend as torch
 from frontend import nn
 from frontend.engine.compiled import program
-from graphc.errors import ArgumentError, TraceError
+from graphc.errors import ArgumentError, GraphError, TraceError
 from tests.fuzz.state import Interpreted
 
 W = torch.ones(3, requires_grad=True)
@@ -39,6 +39,21 @@ def test_enable_grad_inside_of_no_grad_records() -> None:
             recorded, plain = each(torch.ones(3))
         assert kinds(recorded, plain) == [("Tensor", True, False), ("Tensor", False, True)]
         assert torch.autograd.grad(recorded.sum(), W)[0].tolist() == [2, 2, 2]
+
+
+def test_the_loss_of_a_step_that_is_over_says_so() -> None:
+    layer = nn.Linear(3, 2)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        loss = layer(x).sum()
+        loss.backward()
+        return loss
+
+    loss = step(torch.ones(1, 3))
+    assert repr(loss) == f"tensor({loss.item():.4f}, grad_fn=<CompiledFunctionBackward>)"
+    with pytest.raises(GraphError, match="step, which calls backward"):
+        loss.backward()
 
 
 def test_what_depends_on_a_leaf_made_inside_alone_requires_gradients() -> None:
