@@ -72,7 +72,9 @@ class _Engine:
 
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        self.jit = binding.create_lljit_compiler(machine_of(host()))
+        # The other linker gives each section memory of its own, wherever there is some: constants
+        # may lie further from the code than its 32 bits reach, and LLVM then ends the process.
+        self.jit = binding.create_lljit_compiler(machine_of(host()), use_jit_link=True)
         self.libraries = 0
         self.loaded = 0
 
