@@ -47,7 +47,11 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(list(self)):
                 inverse = getattr(module, "right_inverse", None)
-                new = new if inverse is None else inverse(new)
+                if inverse is not None:
+                    with contextlib.suppress(
+                        NotImplementedError
+                    ):  # it has none for what it is set to
+                        new = inverse(new)
         self.is_tensor = isinstance(new, Tensor)
         if not self.is_tensor and not isinstance(new, list | tuple):
             raise ValueError(
@@ -150,15 +154,19 @@ def register_parametrization(
 
 
 def _append(module: Module, name: str, parametrization: Module, unsafe: bool) -> None:
+    """As in PyTorch what is kept stays as it is, so that the parametrized tensor changes."""
     parametrizations: Any = module.parametrizations[name]
-    with no_grad():
-        value = getattr(module, name)
-        if not unsafe:
-            _check(parametrization(value), value, name)
-        inverse = getattr(parametrization, "right_inverse", None)
-        if inverse is not None:
-            parametrizations.right_inverse(inverse(value))
+    if not unsafe:
+        with no_grad():
+            value = getattr(module, name)
+            new = parametrization(value)
+            _check(new, value, name)
+            inverse = getattr(parametrization, "right_inverse", None)
+            if inverse is not None:
+                with contextlib.suppress(NotImplementedError):
+                    _check(inverse(new), value, name)
     parametrizations.append(parametrization)
+    parametrizations.unsafe |= unsafe
 
 
 def _check(new: Any, original: Tensor, name: str) -> None:

@@ -245,3 +245,31 @@ def test_a_clipped_step_is_compiled(peer: Any) -> None:
         peer.agree(compiled(frontend.tensor(x)), expected)
         for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
             peer.agree(p.grad, q.grad)
+
+
+@pytest.mark.parametrize("trivialized", [True, False])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)], ids=str)
+@pytest.mark.parametrize("orthogonal_map", ["matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights(
+    peer: Any, orthogonal_map: str, shape: tuple[int, int], trivialized: bool
+) -> None:
+    """The same weights after three steps; columns that a base is filled up with are drawn."""
+    drawn = np.random.default_rng(3).normal(size=shape)
+
+    def script(system: Any, log: list[Any]) -> Any:
+        system.manual_seed(1)
+        layer = system.nn.Linear(shape[1], shape[0], bias=False, dtype=system.float64)
+        layer.weight.data = system.tensor(drawn)
+        system.nn.utils.parametrizations.orthogonal(
+            layer, orthogonal_map=orthogonal_map, use_trivialization=trivialized
+        )
+        optimizer = system.optim.SGD(layer.parameters(), 0.01)
+        x = system.ones(2, shape[1], dtype=system.float64)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (layer(x) ** 3).sum().backward()
+            optimizer.step()
+            log.append([p for p in layer.state_dict()])
+        return layer.weight
+
+    peer.script(script)
