@@ -343,8 +343,9 @@ TABLE: dict[str, tuple[Stub, ...]] = {
     ),
     "utils.benchmark": (
         raises(
-            "CallgrindStats Compare Fuzzer Measurement Timer",
-            "time with timeit, or torch.profiler for single operations",
+            "CallgrindStats CopyIfCallgrind FuzzedParameter FuzzedSparseTensor FuzzedTensor Fuzzer "
+            "ParameterAlias",
+            "Timer and Compare time statements on tensors of one's own",
         ),
     ),
     "utils.cpp_extension": (

@@ -14,7 +14,17 @@ import numpy as np
 
 from frontend.engine.tensors.added_attributes import STATE_OF, ClassOfTensors, added_to
 from frontend.engine.tensors.autograd_members import AutogradMembers
-from frontend.engine.tensors.dtypes import CPU, META, Size, device, strided
+from frontend.engine.tensors.dtypes import (
+    CPU,
+    META,
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    strided,
+)
+from frontend.engine.tensors.dtypes import memory_format as MemoryFormat
 from frontend.engine.tensors.epoch import changed
 from frontend.engine.tensors.host_data import array_of
 from frontend.engine.tensors.memory_tracking import (
@@ -32,6 +42,9 @@ from graphc.ir.types import DType, TensorType, row_major_strides
 
 FROZEN = "a frozen tensor cannot be changed; unfreeze() it first"
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+
+_INNERMOST_SECOND: dict[Any, int] = {channels_last: 4, channels_last_3d: 5}
+"""The number of dimensions of formats in which the second one is the innermost."""
 
 
 class Tensor(AutogradMembers, metaclass=ClassOfTensors):
@@ -153,10 +166,33 @@ class Tensor(AutogradMembers, metaclass=ClassOfTensors):
             strides = tuple(step // array.itemsize for step in array.strides)
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, *, memory_format: MemoryFormat = contiguous_format) -> bool:
+        """Whether the elements lie one behind another in the order of the dimensions; of
+        channels_last, with the second dimension as the innermost."""
+        if memory_format in _INNERMOST_SECOND:
+            return self._has_second_innermost(_INNERMOST_SECOND[memory_format])
+        if not isinstance(memory_format, MemoryFormat):
+            raise TypeError(
+                "is_contiguous(): argument 'memory_format' must be torch.memory_format, not "
+                f"{type(memory_format).__name__}"
+            )
         if STATE.mode is not None:
             return STATE.mode.memory_order(self) is None
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
+
+    def _has_second_innermost(self, rank: int) -> bool:
+        if self.dim() != rank:
+            return False
+        each: Any = self
+        if STATE.mode is not None:
+            return STATE.mode.memory_order(each.permute(0, *range(2, rank), 1)) is None
+        strides, behind = each.stride(), 1
+        for axis in (1, *range(rank - 1, 1, -1), 0):
+            if self.shape[axis] != 1:
+                if strides[axis] != behind:
+                    return False
+                behind = behind * self.shape[axis]
+        return True
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 without memory."""

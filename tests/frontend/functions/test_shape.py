@@ -211,3 +211,26 @@ def test_results_lie_row_by_row_in_memory_of_their_own(name: str, array: np.ndar
 def test_images_with_channels_last_are_joined_so() -> None:
     x = torch.rand(2, 4, 5, 3).permute(0, 3, 1, 2)
     assert torch.cat([x, x]).stride() == (60, 1, 15, 3)
+
+
+def test_memory_formats_are_told_by_strides() -> None:
+    rows = torch.zeros(2, 3, 4, 5)
+    last = torch.zeros(2, 4, 5, 3).permute(0, 3, 1, 2)
+    deep = torch.zeros(2, 4, 5, 6, 3).permute(0, 4, 1, 2, 3)
+    formats = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
+    told = {
+        name: [x.is_contiguous(memory_format=each) for each in formats]
+        for name, x in {
+            "rows": rows, "last": last, "deep": deep, "one channel": rows[:, :1].contiguous(),
+            "one place": torch.zeros(2, 3, 1, 1), "a part": last[:, :2], "flat": rows.flatten(),
+            "empty": rows[:0],
+        }.items()
+    }  # fmt: skip
+    assert told == {
+        "rows": [True, False, False], "last": [False, True, False], "deep": [False, False, True],
+        "one channel": [True, True, False], "one place": [True, True, False],
+        "a part": [False, False, False], "flat": [True, False, False],
+        "empty": [True, False, False],
+    }  # fmt: skip
+    with pytest.raises(TypeError, match=r"must be torch\.memory_format, not NoneType"):
+        rows.is_contiguous(memory_format=None)

@@ -283,3 +283,13 @@ def test_the_layout_of_an_argument_counts_where_it_says_what_shares_memory() -> 
     assert len(plain.specializations) == 1
     asked = torch.compile(lambda x: x * 2 if x.is_contiguous() else x * 3)
     assert [asked(x)[1, 1].item() for x in (square(), square().t(), square())] == [6, 9, 6]
+
+
+def test_the_memory_format_of_an_argument_is_guarded() -> None:
+    rows = torch.arange(120.0).reshape(2, 3, 4, 5)
+    last = rows.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    asked = torch.compile(
+        lambda x: x * 2 if x.is_contiguous(memory_format=torch.channels_last) else x * 3
+    )
+    for x, factor in ((rows, 3), (last, 2), (rows, 3), (rows[:, :1], 3), (rows[0], 3)):
+        assert asked(x).tolist() == (x * factor).tolist()
