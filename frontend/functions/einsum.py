@@ -16,6 +16,7 @@ import numpy as np
 from frontend.engine.eager.promotion import binary
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions import reduce
 from frontend.functions.arguments import need_tensors, stored
 from frontend.functions.declarations import public
@@ -283,7 +284,7 @@ def _pair(left: Term, right: Term, kept: set[int]) -> Term:
         _reordered(right, [*batch, *inner, *columns]), (*lead, count(inner), count(columns))
     )
     labels = [*batch, *rows, *columns]
-    return reshaped(product(one, other), tuple(sizes[label] for label in labels)), labels
+    return own(reshaped(product(one, other), tuple(sizes[label] for label in labels))), labels
 
 
 def _reordered(term: Term, labels: Labels) -> Tensor:
@@ -344,7 +345,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     shapes = tuple(a.shape[i] for i in rows), tuple(b.shape[j] for j in columns)
     one = reshaped(permute(a, [*rows, *left]), (math.prod(shapes[0]), inner))
     other = reshaped(permute(b, [*right, *columns]), (inner, math.prod(shapes[1])))
-    return stored(reshaped(product(one, other), (*shapes[0], *shapes[1])), out)
+    return stored(own(reshaped(product(one, other), (*shapes[0], *shapes[1]))), out)
 
 
 @public(method=True)
@@ -355,5 +356,5 @@ def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     shapes = [(1,) * (rank - x.dim()) + x._sizes for x in (input, other)]
     outer = reshaped(input, tuple(n for size in shapes[0] for n in (size, 1)))
     inner = reshaped(other, tuple(n for size in shapes[1] for n in (1, size)))
-    result = reshaped(outer * inner, tuple(n * k for n, k in zip(*shapes)))
+    result = own(reshaped(outer * inner, tuple(n * k for n, k in zip(*shapes))))
     return stored(result, out)

@@ -12,6 +12,7 @@ from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.symbolic_numbers import extents_in
 from frontend.engine.tensors.tensor import Tensor, make
+from frontend.engine.tensors.views import own
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
 from frontend.functions.layout import expand, reshaped
@@ -85,7 +86,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
     if len(left) == 1:
         result = _matmul(reshaped(input, (1, *left)), other)
         shape = result._sizes
-        return reshaped(result, (*shape[:-2], shape[-1]))
+        return own(reshaped(result, (*shape[:-2], shape[-1])))
     if len(right) == 1:
         if left[-1] != right[0]:
             raise ShapeError(
@@ -94,13 +95,13 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
                 location=user_location(),
             )
         result = _matmul(input, reshaped(other, (*right, 1)))
-        return reshaped(result, left[:-1])
+        return own(reshaped(result, left[:-1]))
     if left[-1] != right[-2]:
         raise _misfit(left, right)
     if len(right) == 2:
         # One large product instead of a batch of small ones.
         rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
-        return reshaped(product(rows, other), (*left[:-1], right[1]))
+        return own(reshaped(product(rows, other), (*left[:-1], right[1])))
     batch = common_shape(_shaped(input, left[:-2]), _shaped(other, right[:-2]))
     return product(_batched(input, (*batch, *left[-2:])), _batched(other, (*batch, *right[-2:])))
 
@@ -176,7 +177,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
             location=user_location(),
         )
     total = product(reshaped(input, (1, *left)), reshaped(tensor, (*right, 1)))
-    return stored(reshaped(total, ()), out)
+    return stored(own(reshaped(total, ())), out)
 
 
 @public(method=True)
@@ -204,7 +205,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     rows = reshaped(input, (math.prod(left[:-1]), left[-1]))
     columns = reshaped(other, (math.prod(right[:-1]), right[-1]))
     totals = product(rows, columns.transpose(0, 1))
-    return stored(reshaped(totals, (*left[:-1], *right[:-1])), out)
+    return stored(own(reshaped(totals, (*left[:-1], *right[:-1]))), out)
 
 
 @public(method=True)

@@ -9,6 +9,7 @@ from frontend.engine.eager.dispatch import CONTEXT, apply_one
 from frontend.engine.eager.promotion import casted, promote_types
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.engine.tensors.tensor import Tensor, from_data
+from frontend.engine.tensors.views import own
 from frontend.functions import return_types
 from frontend.functions import shape as s
 from frontend.functions.arguments import (
@@ -30,7 +31,7 @@ from graphc.ops import order as o
 
 
 def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
-    return result if x.dim() else s.reshape(result, ())
+    return result if x.dim() else own(s.reshape(result, ()))
 
 
 # -- sorting -------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def one_of_line(kind: Any, input: Tensor, axis: int, index: Tensor, keepdim: boo
         return kind(values, index)
     shape = x._sizes
     kept = shape[:axis] + shape[axis + 1 :]
-    return kind(s.reshape(values, kept), s.reshape(index, kept))
+    return kind(own(s.reshape(values, kept)), own(s.reshape(index, kept)))
 
 
 def need_elements(name: str, input: Tensor, axis: int) -> None:

@@ -13,6 +13,7 @@ from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor, make
+from frontend.engine.tensors.views import own
 from frontend.functions import pointwise as f
 from frontend.functions import reduce, return_types
 from frontend.functions import shape as s
@@ -143,7 +144,7 @@ def _quantile(
         kept: tuple[int, ...] = (1,) * len(shape) if keepdim else ()
     else:
         kept = (*shape[:axis], *((1,) if keepdim and shape else ()), *shape[axis + 1 :])
-    return s.reshape(values, (*points._sizes, *kept))
+    return own(s.reshape(values, (*points._sizes, *kept)))
 
 
 def _interpolated(ordered: Tensor, points: Tensor, interpolation: str, ignore_nan: bool) -> Tensor:

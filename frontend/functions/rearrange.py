@@ -9,6 +9,7 @@ from typing import Any
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted, result_type
 from frontend.engine.tensors.tensor import Tensor, from_data
+from frontend.engine.tensors.views import own
 from frontend.functions.arguments import index_of
 from frontend.functions.declarations import public
 from frontend.functions.layout import atleast_2d, expand, listed, ravel, reshaped, sliced
@@ -79,7 +80,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         raise RuntimeError("`shifts` required")
     places = [] if dims is None else [dims] if isinstance(dims, int) else list(dims)
     if not places and len(steps) == 1:
-        return reshaped(roll(ravel(input), steps, 0), input._sizes)
+        return own(reshaped(roll(ravel(input), steps, 0), input._sizes))
     if len(steps) != len(places):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(places)}"

@@ -12,6 +12,7 @@ from frontend.engine.eager.dispatch import CONTEXT, apply_reduction, filled
 from frontend.engine.eager.promotion import casted, floating
 from frontend.engine.tensors.dtypes import SCALAR_NAMES, as_dtype
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions import pointwise as f
 from frontend.functions import return_types
 from frontend.functions.arguments import (
@@ -74,7 +75,8 @@ def reduced(op: Any, x: Tensor, dim: Any, keepdim: bool, **attributes: Any) -> T
     if not keepdim:
         return result
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    return CONTEXT.apply(m.reshape, (result,), {"shape": kept})[0]
+    shown = CONTEXT.apply(m.reshape, (result,), {"shape": kept})[0]
+    return shown if result is x else own(shown)
 
 
 # -- sums ----------------------------------------------------------------------------------------
@@ -310,7 +312,7 @@ def _normalised(op: Any, x: Tensor, dim: int, dtype: Any) -> Tensor:
         raise not_implemented(f"{op.name}_kernel_impl", x.dtype)
     if x.dim():
         return CONTEXT.apply(op, (x,), {"axis": axis})[0]
-    return CONTEXT.apply(op, (x.reshape(1),), {"axis": 0})[0].reshape(())
+    return own(CONTEXT.apply(op, (x.reshape(1),), {"axis": 0})[0].reshape(()))
 
 
 @public(method=True, numpy_names=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions.declarations import public
 from frontend.functions.shape import stack
 from frontend.nn.checks import fail
@@ -55,7 +56,7 @@ def _layers(name: str, mode: str) -> Callable[..., tuple[Tensor, ...]]:
         if not length:
             raise fail(ShapeError, "Expected sequence length to be larger than 0 in RNN")
         y, *finals = _run(name, mode, x.reshape(length * rows, features), Even(length, rows), named)
-        y = y.reshape(length, rows, y.shape[1])
+        y = own(y.reshape(length, rows, y.shape[1]))
         return (y.transpose(0, 1) if named["batch_first"] else y, *finals)
 
     states = "the states (h, c)" if mode == "LSTM" else "the state h"

@@ -125,6 +125,12 @@ class View:
             tensor.retain_grad()
 
 
+def own(result: Tensor) -> Tensor:
+    """`result`, a view of what was made for it alone and nobody has, as a tensor of its own."""
+    result._view = None
+    return result
+
+
 TensorMode = Mode[Tensor, View]
 """What a mode under way is: the contract for the tensors and views there are."""
 

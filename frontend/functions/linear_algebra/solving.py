@@ -10,6 +10,7 @@ from frontend.engine.eager.host_ops import HostOp
 from frontend.engine.eager.uncompiled import conj, imaginary
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions import pointwise, return_types
 from frontend.functions.arguments import stored, takes_out
 from frontend.functions.declarations import public
@@ -118,7 +119,7 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, checked: bool) -> tuple
     if checked:
         x = successful(name, info, SINGULAR, x)
     if vector:
-        return x.squeeze(-1), info
+        return own(x.squeeze(-1)), info
     return (x if left else mT(x)), info
 
 

@@ -12,6 +12,7 @@ from frontend.engine.eager.host_ops import HostOp
 from frontend.engine.eager.promotion import casted
 from frontend.engine.eager.uncompiled import conj, real_part
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions import reduce, return_types
 from frontend.functions.arguments import stored
 from frontend.functions.creation import full, full_like, zeros
@@ -258,5 +259,5 @@ def lstsq(
         residuals = reduce.sum(real_part(missing * conj(missing)), -2)
     ranks = zeros(0, dtype=DType.i64) if asked == "gels" else rank
     values = svdvals(a.detach()) if asked in ("gelsd", "gelss") else none
-    shown = solution.squeeze(-1) if vector else solution
+    shown = own(solution.squeeze(-1)) if vector else solution
     return stored(return_types.linalg_lstsq(shown, residuals, ranks, values), out)

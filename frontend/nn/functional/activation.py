@@ -11,6 +11,7 @@ from frontend.engine.eager.dispatch import apply_one, filled
 from frontend.engine.eager.promotion import casted, expanded
 from frontend.engine.tensors.limits import finfo, fitting
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions import pointwise
 from frontend.functions.arguments import not_implemented
 from frontend.functions.declarations import public
@@ -343,7 +344,7 @@ def _along(op: Any, name: str, x: Tensor, dim: int | None, stacklevel: int, dtyp
     x = x if dtype is None else x.to(dtype)
     require_float(x, f"{name}_lastdim_kernel_impl")
     if x.ndim == 0:
-        return movement.reshape(op(movement.reshape(x, shape=(1,)), axis=0), shape=())
+        return own(movement.reshape(op(movement.reshape(x, shape=(1,)), axis=0), shape=()))
     return apply_one(op, x, axis=axis)
 
 

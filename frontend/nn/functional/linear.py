@@ -6,6 +6,7 @@ import math
 
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from graphc.errors import DTypeError, ShapeError
@@ -49,7 +50,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         out = contract.matmul(rows, transposed)
         out = out if bias is None else out + bias
     shape = (*lead, *weight.shape[:-1])
-    return out if tuple(out.shape) == shape else movement.reshape(out, shape=shape)
+    return out if tuple(out.shape) == shape else own(movement.reshape(out, shape=shape))
 
 
 def _check_linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from frontend.engine.tensors.dtypes import TORCH_NAMES
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.views import own
 from frontend.functions.creation import empty, zeros
 from frontend.functions.scatter import index_select
 from frontend.functions.shape import stack
@@ -191,7 +192,7 @@ class RNNBase(Module):
             raise fail(ShapeError, "Expected sequence length to be larger than 0 in RNN")
         flat = x.reshape(length * rows, self.input_size)
         y, finals = self._run(flat, Even(length, rows), states)
-        y = y.reshape(length, rows, y.shape[1])
+        y = own(y.reshape(length, rows, y.shape[1]))
         y = y.transpose(0, 1) if self.batch_first else y
         if not batched:
             y, finals = y.squeeze(axis), tuple(state.squeeze(1) for state in finals)
