@@ -88,7 +88,10 @@ class _ElementsPart(NestWalk):
             raise broken("N7", f"stage {stage.name} is filled, and not all of it is there")
 
     def clear(self, stage: Stage, at: RunAt) -> None:
-        raise broken("N7", f"stage {stage.name} of values is cleared")
+        """Of what it holds at a time all is there: zeros."""
+        if stage.holds is not Holds.VALUES:
+            raise broken("N7", f"stage {stage.name} of {stage.holds} is cleared")
+        self._there(stage, at, fill=True)
 
     def compute(self, leaf: Leaf, at: RunAt) -> None:
         effect = leaf.effect
@@ -167,7 +170,7 @@ class _ElementsPart(NestWalk):
         kept = self._memory(stage, at)
         self._check_room(stage, at)
         mesh = np.ix_(*(
-            np.array(self._range(name, at)) - self._inside(name, stage, at).start
+            np.array(self._range(name, at), np.int64) - self._inside(name, stage, at).start
             for name, _ in stage.room
         ))  # fmt: skip
         if fill:

@@ -35,6 +35,7 @@ from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_a
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import (
+    Clear,
     Compute,
     Effect,
     Fill,
@@ -136,12 +137,18 @@ def _nest(context: AttentionContext) -> Nest:
     weights = HeadStage("weights", Holds.VALUES, "where the scores were", *of_block)
     by_scores = HeadStage("by_scores", Holds.VALUES, "a block of rows", *of_block)
     sums = HeadStage(
-        "sums", Holds.VALUES, "of rows, for k and v", (columns,), ("head",), lambda _: None
-    )
-
+        "sums", Holds.VALUES, "of rows, for k and v", (columns,), ("head",), lambda _: None,
+        cleared=lambda c, place: _AttentionGrad(c, place).clear_sums(),
+    )  # fmt: skip
+    of_rows = HeadStage(
+        "numbers", Holds.BROADCAST, "whether delta and logsumexp are finite", (), ("head",),
+        lambda _: None, lambda c, place: _AttentionGrad(c, place).numbers_of_rows(),
+    )  # fmt: skip
+    summed = {1, 2} & set(wanted)
     return attention_nest(
         context, plan.note, [OUTPUTS[i] for i in sorted(wanted)],
-        (operands, block, scores, weights, by_scores, sums), (Fill(operands),),
+        (operands, sums, of_rows, block, scores, weights, by_scores),
+        (Fill(operands), *((Clear(sums),) if summed else ()), Fill(of_rows)),
         (
             Fill(block),
             _leaf("register tiles of q kt", _AttentionGrad.scores_of,
@@ -151,7 +158,7 @@ def _nest(context: AttentionContext) -> Nest:
                   Effect(("column",), ("scores",), fills="weights")),
             Fill(weights), *_of_scores(context, Fill(by_scores)), *_over_rows(context),
         ),
-        (*((Fill(sums),) if {1, 2} & set(wanted) else ()), *_results_of_sums(context)),
+        (*((Fill(sums),) if summed else ()), *_results_of_sums(context)),
     )  # fmt: skip
 
 
@@ -214,7 +221,7 @@ class _AttentionGrad(AttentionKernel):
         super().__init__(context, head_of(context, place), whole)
         self.operand = context.plan.operand
         self.memory: BackwardMemory = place.memory["operands"]
-        self.taint: Taint = place.filled.get("operands", [])
+        self.taint: Taint = place.filled.get("numbers", place.filled.get("operands", []))
 
     @property
     def here(self) -> HeadRows:
@@ -222,8 +229,7 @@ class _AttentionGrad(AttentionKernel):
         return self.block_rows.rows
 
     def prepare(self) -> Taint:
-        """Copies what all blocks read, and clears sums; what was read of which a part may be not
-        finite."""
+        """Copies what all blocks read; what was read of which a part may be not finite."""
         memory = self.memory
         self.pack(self.operand("k"), memory.keys, [])
         taint = self.untainted()
@@ -231,13 +237,21 @@ class _AttentionGrad(AttentionKernel):
             taint = self.pack(self.operand("v"), memory.values, taint)
         if memory.key_rows is not None:
             taint = self.copy(self.operand("k"), 0, self.columns, memory.key_rows, taint)
+        return taint
+
+    def clear_sums(self) -> None:
+        """Those of a head, from which on blocks add."""
+        memory = self.memory
         every = (*memory.sums.values(), *memory.chains.values())
         for matrix in {id(each): each for each in every}.values():
             start = self.zero
             if matrix not in memory.chains.values():
                 start = first_addend(self.builder, (self.rows,), self.zero)
             self._each_place(matrix, partial(self._set, matrix, start))
-        taint = self.read(self.operand("delta"), taint)
+
+    def numbers_of_rows(self) -> Taint:
+        """What was read, with the numbers of all rows."""
+        taint = self.read(self.operand("delta"), self.taint)
         return self.read(self.operand("logsumexp"), taint, self.finite)
 
     def copies(self, rows: HeadRows) -> GradRows:

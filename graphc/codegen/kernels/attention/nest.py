@@ -43,7 +43,7 @@ K = TypeVar("K")
 @dataclass(frozen=True, slots=True)
 class HeadStage:
     """Scratch of one head, or of a block of its rows. `copied`: writes what fills it, and gives
-    what readers read it by; of what leaves fill nothing."""
+    what readers read it by; of what leaves fill nothing. `cleared`: writes zeros."""
 
     name: str
     holds: Holds
@@ -52,12 +52,14 @@ class HeadStage:
     whole: tuple[str, ...]
     scratch: Callable[[AttentionContext], Any]
     copied: Callable[[AttentionContext, NestPlace], Any] | None = None
+    cleared: Callable[[AttentionContext, NestPlace], None] | None = None
 
     def declare(self, context: AttentionContext) -> Any:
         return self.scratch(context)
 
     def clear(self, context: AttentionContext, place: NestPlace) -> None:
-        raise NotImplementedError("copies and scores are written, never cleared")
+        assert self.cleared is not None, f"{self.name} is written, never cleared"
+        self.cleared(context, place)
 
     def fill(self, context: AttentionContext, place: NestPlace) -> Any:
         return None if self.copied is None else self.copied(context, place)
