@@ -21,7 +21,6 @@ import itertools
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.combination import LANES, RUN_BLOCK, ElementAt, Parts
-from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.elements.outer_blocks import BLOCK, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
@@ -108,18 +107,15 @@ class _Reduction(OuterBlocks):
     def _along(self, outer: Expr, lanes: list[Parts], width: int) -> list[Parts]:
         """Combined with all elements of the run, or of its piece, at an outer index."""
 
-        def add(r: Expr, lanes: list[Parts]) -> list[Parts]:
-            return self._add_block(lanes, outer, r * LANES, LANES, width)
+        def add(r: Expr, count: int, lanes: list[Parts]) -> list[Parts]:
+            return self._add_block(lanes, outer, r * LANES, count, width)
 
         if isinstance(self.run, int) and self.pieces == 1:
-            cut = LoopCut(self.run, LANES)
-            lanes = self._repeat(cut.whole, lanes, add)
-            if cut.rest == 0:
-                return lanes
-            behind = of(fixed(cut.whole) * LANES)
-            return self._add_block(lanes, outer, behind, fixed(cut.rest), width)
+            return self._in_tiles(self.run, LANES, lanes, add)
         blocks, _ = self._cut_piece(outer)
-        lanes = self._repeat(RUN_BLOCK // LANES, lanes, add, blocks)
+        lanes = self._repeat(
+            RUN_BLOCK // LANES, lanes, lambda r, lanes: add(r, LANES, lanes), blocks
+        )
         if self.run % LANES == 0:
             return lanes
         start = Variable(f"rest{next(_count)}", RUN_BLOCK // LANES + 1)
@@ -205,15 +201,12 @@ class _Reduction(OuterBlocks):
             self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
             return memory
         unit = block_unit(count)
-        cut = LoopCut(count, unit)
 
-        def add(block: Expr, count: int) -> list[Parts]:
+        def add(block: Expr, count: int, _: list[Parts]) -> list[Parts]:
             part = self._blocks_in_memory(start + block * unit, count, lanes, width)
             return self._join_memory(memory, part, lanes, width)
 
-        self._repeat(cut.whole, [], lambda block, _: add(block, unit))
-        if cut.rest:
-            add(of(fixed(cut.whole)), fixed(cut.rest))
+        self._in_tiles(count, unit, [], add)
         return memory
 
     def _levels_in_memory(self, start: Expr, level: int, lanes: int, width: int) -> list[Buffer]:
@@ -256,13 +249,10 @@ class _Reduction(OuterBlocks):
     def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
         if not isinstance(self.run, int) or self.pieces != 1:
             return self._add_piece(memory, outer, width)
-        cut = LoopCut(self.run, LANES)
-        self._repeat(
-            cut.whole, [], lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width)
-        )
-        if cut.rest:
-            self._add_lanes(memory, outer, of(fixed(cut.whole) * LANES), fixed(cut.rest), width)
-        return []
+        return self._in_tiles(
+            self.run, LANES, [],
+            lambda r, count, _: self._add_lanes(memory, outer, r * LANES, count, width),
+        )  # fmt: skip
 
     def _add_piece(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
         blocks, left = self._cut_piece(outer)
