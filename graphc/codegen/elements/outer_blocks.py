@@ -14,7 +14,7 @@ from collections.abc import Callable
 from graphc.codegen.elements.combination import LANES, Combination, Parts
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Dim, Extent, always_le, ceil_div
+from graphc.ir.dims import Dim, Extent, always_le, at_most, ceil_div
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 # Registers a vector fills at most: so many chains of operations run side by side.
@@ -128,7 +128,7 @@ class OuterBlocks(Combination):
         """How many values hold a result's lanes, and how many numbers each of them holds."""
         if self.run == 1:
             return 1, max((self.access.addresses.lanes_of(i) for i in self.index), default=1)
-        present = min(self.run, LANES) if isinstance(self.run, int) else LANES
+        present = at_most(self.run, LANES)
         width = min(self.access.lanes, LANES)
         while 2 * width <= min(present, MOST_REGISTERS * self.access.lanes):
             width *= 2

@@ -26,7 +26,7 @@ from graphc.codegen.elements.outer_blocks import BLOCK, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import always_le, ceil_div, fixed
+from graphc.ir.dims import always_le, at_most, ceil_div, fixed
 from graphc.ir.nodes import Node
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -110,8 +110,8 @@ class _Reduction(OuterBlocks):
         def add(r: Expr, count: int, lanes: list[Parts]) -> list[Parts]:
             return self._add_block(lanes, outer, r * LANES, count, width)
 
-        if isinstance(self.run, int) and self.pieces == 1:
-            return self._in_tiles(self.run, LANES, lanes, add)
+        if self.whole_run is not None:
+            return self._in_tiles(self.whole_run, LANES, lanes, add)
         blocks, _ = self._cut_piece(outer)
         lanes = self._repeat(
             RUN_BLOCK // LANES, lanes, lambda r, lanes: add(r, LANES, lanes), blocks
@@ -182,7 +182,7 @@ class _Reduction(OuterBlocks):
     def _columns(self) -> Parts:
         """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
         width = max(self.access.addresses.lanes_of(item) for item in self.index)
-        lanes = min(LANES, self.run) if isinstance(self.run, int) else LANES
+        lanes = at_most(self.run, LANES)
         if isinstance(self.outer, int):
             memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
         else:
@@ -247,10 +247,10 @@ class _Reduction(OuterBlocks):
         return []
 
     def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
-        if not isinstance(self.run, int) or self.pieces != 1:
+        if self.whole_run is None:
             return self._add_piece(memory, outer, width)
         return self._in_tiles(
-            self.run, LANES, [],
+            self.whole_run, LANES, [],
             lambda r, count, _: self._add_lanes(memory, outer, r * LANES, count, width),
         )  # fmt: skip
 

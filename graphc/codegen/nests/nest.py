@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.tails import Run, Tail
-from graphc.ir.dims import Extent, ceil_div, fixed
+from graphc.ir.dims import Extent, always_le, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr
 from graphc.system import IMPORTING
 
@@ -119,6 +119,11 @@ class Split:
             assert isinstance(self.of, Split)
             return ceil_div(self.of.whole, self.size)
         return ceil_div(self.extent, self.size)
+
+    @property
+    def is_one_tile(self) -> bool:
+        """Whether there is at most one tile, at every size."""
+        return always_le(self.tiles, 1)
 
     @property
     def numbered(self) -> tuple[Run, ...]:

@@ -269,7 +269,7 @@ def _by_leaf(nest: Nest, visit: Visit) -> None:
 def _is_needed(nest: Nest, stage: Stage, visit: Visit) -> None:
     one_at_a_time = {split.axis.name for split in all_splits(nest) if split.name in stage.whole}
     for loop in visit.path:
-        skipped = loop.split.axis.role is Role.BATCH or always_le(loop.split.tiles, 1)
+        skipped = loop.split.axis.role is Role.BATCH or loop.split.is_one_tile
         if loop.split.axis.name not in one_at_a_time and not skipped:
             said = f"stage {stage.name} is filled again for each {loop.split.name}"
             said += f", and does not differ along axis {loop.split.axis.name}"

@@ -31,7 +31,7 @@ from graphc.codegen.kernels.attention.nest import (
 from graphc.codegen.kernels.attention.operands import GROUP, Taint
 from graphc.codegen.kernels.attention.parts import AttentionKernel, Finish
 from graphc.codegen.kernels.attention.plan import attention_plan
-from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend
+from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import (
@@ -47,7 +47,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
 
@@ -89,7 +88,7 @@ class BackwardMemory:
             for index in columns if index in wanted
         }  # fmt: skip
         chains = dict(sums)
-        if not always_le(plan.rows, K_BLOCK):
+        if not is_one_block(plan.rows):
             chains = {
                 index: scratch(f"chain{index}", plan.columns, columns[index]) for index in sums
             }
@@ -190,7 +189,7 @@ def _over_rows(context: AttentionContext) -> Iterator[Statement]:
             over_rows = partial(_AttentionGrad.over_rows, index=index)
             effect = Effect(("column",), (read, "rows"), fills="sums")
             yield _leaf("register tiles over rows", over_rows, effect)
-    if not always_le(context.plan.rows, K_BLOCK):
+    if not is_one_block(context.plan.rows):
         effect = Effect(("column",), fills="sums")
         yield _leaf("ends of chains", _AttentionGrad.end_chains, effect)
 
@@ -357,7 +356,6 @@ class _AttentionGrad(AttentionKernel):
     ) -> None:
         """Adds leftᵀ · right of a block of rows."""
         cut = LoopCut(self.columns, self.tile_rows)
-        rest = cut.rest
         end = self.column_end(rows.first, self.block)
         seen = self.numbers.div(self.numbers.add(end, self.tile_rows - 1), self.tile_rows)
         tiles = self.numbers.minimum(cut.whole, seen)
@@ -383,32 +381,18 @@ class _AttentionGrad(AttentionKernel):
                 for place, value in zip(places, products, strict=True):
                     self.store(sums, *place, value)
 
-            self.loop(
-                0, tiles, "tile",
-                lambda i: tile(self.numbers.mul(i, self.tile_rows), self.tile_rows),
-            )  # fmt: skip
-            last = self.numbers.mul(cut.whole, self.tile_rows)
-            if not isinstance(rest, int):
-                self.loop(0, rest, "rest", lambda i: tile(self.numbers.add(last, i), 1))
-            elif rest:
-                tile(last, rest)
+            self.in_tiles(cut, tiles, "tile", tile)
 
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
         cut = LoopCut(matrix.memory.size // self.lanes, GROUP)
-        rest = cut.rest
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
                 body(self.numbers.add(first, i))
 
-        self.loop(0, cut.whole, "v", lambda number: several(self.numbers.mul(number, GROUP), GROUP))
-        last = self.numbers.mul(cut.whole, GROUP)
-        if isinstance(rest, int):
-            several(last, rest)
-        else:
-            self.loop(0, rest, "rest", lambda i: body(self.numbers.add(last, i)))
+        self.in_tiles(cut, cut.whole, "v", several)
 
     def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
         self.builder.store(matrix.memory, self.numbers.index((number, self.lanes)), value)

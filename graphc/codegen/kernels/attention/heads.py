@@ -21,7 +21,7 @@ from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, ceil_div, known_number
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr
@@ -159,6 +159,19 @@ class Heads:
     def store(self, matrix: Matrix, row: Number, column: Number, value: LoopValue) -> None:
         index = self.numbers.index((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
+
+    def in_tiles(
+        self, cut: LoopCut, end: Number, hint: str, body: Callable[[Number, int], None]
+    ) -> None:
+        """`body(first element, elements)` for the whole tiles below `end`, then for what is left:
+        at once, or, where it is a size, one by one."""
+        n = self.numbers
+        self.loop(0, end, hint, lambda tile: body(n.mul(tile, cut.size), cut.size))
+        last, rest = n.mul(cut.whole, cut.size), known_number(cut.rest)
+        if rest is None:
+            self.loop(0, cut.rest, "rest", lambda i: body(n.add(last, i), 1))
+        elif rest:
+            body(last, rest)
 
     # -- tiles -------------------------------------------------------------------------------
 

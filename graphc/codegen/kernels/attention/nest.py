@@ -34,7 +34,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import fixed
+from graphc.ir.dims import fixed, known_number
 from graphc.schedule.access import unflatten
 
 K = TypeVar("K")
@@ -101,8 +101,7 @@ def head_of(context: AttentionContext, place: NestPlace) -> Head:
 def rows_of(context: AttentionContext, place: NestPlace) -> HeadRows:
     """The rows of the block that the loop is at; written once, where a block begins."""
     plan, n, span = context.plan, context.builder.numbers, place["block"]
-    over = plan.rows % plan.tile_rows
-    rest = over if isinstance(over, int) else None
+    rest = known_number(plan.rows % plan.tile_rows)
     if span.bounds is None:
         assert rest is not None
         rows = fixed(plan.rows)

@@ -14,10 +14,9 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent
+from graphc.ir.dims import Extent, at_least
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 
