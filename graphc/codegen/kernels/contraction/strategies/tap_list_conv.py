@@ -264,7 +264,7 @@ class PartCopy:
     @property
     def text(self) -> str:
         planes = self.planes
-        return f"{planes.plan.problem.dtype} [k][{planes.places} places][{planes.width} along]"
+        return f"{planes.plan.problem.dtype.value} [k][{planes.places} places][{planes.width} along]"
 
     def declare(self, emit: Emitter) -> Buffer:
         size = emit.view.k[0] * self.planes.places * self.planes.width
