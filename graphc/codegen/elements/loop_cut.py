@@ -64,9 +64,9 @@ class LoopCut:
     ) -> list[LoopValue]:  # fmt: skip
         """What `body` makes of the values tile by tile, in order: they are carried through the loop
         over whole tiles, which is written also where there is one. The extent is a number."""
-        b, whole = addresses.builder, fixed(self.whole)
+        b, whole = addresses.builder, self.whole
         values = list(values)
-        if whole:
+        if whole != 0:
             with b.loop(0, whole, carried=values, hint=hint or name.partition("_")[0]) as loop:
                 tile = Variable(name, whole)
                 addresses.bind(tile, loop.variable, b.block)
