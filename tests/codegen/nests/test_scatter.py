@@ -14,6 +14,7 @@ import pytest
 import graphc
 from graphc.codegen.kernels.lower import by_nest, nest_of
 from graphc.codegen.kernels.scatter import plan_scatter
+from graphc.codegen.nests import verifier
 from graphc.codegen.nests.element_runner import Combined, run_elements
 from graphc.codegen.nests.nest import Axis, ForEach, Nest
 from graphc.codegen.nests.tails import Tail
@@ -28,6 +29,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops import indexing
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.nests.test_elements import values_of
+from tests.codegen.nests.test_verifier import FAULTS as OF_PRODUCTS
 from tests.codegen.nests.test_verifier import (
     divided_by,
     doubled,
@@ -140,6 +142,12 @@ def test_a_planted_fault_is_named(fault: str) -> None:
     nest = verify_nest(nest_named(name))
     with pytest.raises(VerifyError, match=f"rule {rule}: .*{re.escape(said)}"):
         verify_nest(plant(nest))
+
+
+def test_every_rule_has_a_fault() -> None:
+    rules = set(re.findall(r"^\| (N\d+) \|", verifier.__doc__ or "", re.MULTILINE))
+    planted = (*OF_PRODUCTS.values(), *FAULTS.values())
+    assert rules == {rule for rule, *_ in planted} and len(rules) == 11
 
 
 RUN: dict[str, tuple[Callable[[Nest], Nest], str]] = {

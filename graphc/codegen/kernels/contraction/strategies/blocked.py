@@ -276,7 +276,8 @@ class PackedRows:
     def text(self) -> str:
         plan = self.parts.plan
         assert plan.packing is not None
-        return f"{plan.problem.dtype.value} [{self.parts.groups} groups][k][{plan.packing.width} rows]"
+        dtype, width = plan.problem.dtype.value, plan.packing.width
+        return f"{dtype} [{self.parts.groups} groups][k][{width} rows]"
 
     def declare(self, emit: Emitter) -> BroadcastPacker:
         parts, packing = self.parts, self.parts.plan.packing

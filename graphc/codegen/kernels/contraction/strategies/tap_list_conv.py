@@ -263,8 +263,8 @@ class PartCopy:
 
     @property
     def text(self) -> str:
-        planes = self.planes
-        return f"{planes.plan.problem.dtype.value} [k][{planes.places} places][{planes.width} along]"
+        planes, dtype = self.planes, self.planes.plan.problem.dtype.value
+        return f"{dtype} [k][{planes.places} places][{planes.width} along]"
 
     def declare(self, emit: Emitter) -> Buffer:
         size = emit.view.k[0] * self.planes.places * self.planes.width
