@@ -218,8 +218,9 @@ def fixed(extent: Extent) -> int:
     raise UndecidedSizeError(f"the size {extent} has to be a number here")
 
 
-def known_number(extent: Extent | None) -> int | None:
-    """The extent where it is a number; None where it is known only at run time, or is none."""
+def known_number(extent: object) -> int | None:
+    """An extent, or what is computed of some, where it is a number; None where it is known only at
+    run time, or is none."""
     return extent if isinstance(extent, int) else None
 
 

@@ -26,7 +26,7 @@ from graphc.codegen.elements.outer_blocks import BLOCK, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import always_le, at_most, ceil_div, fixed
+from graphc.ir.dims import always_le, at_most, ceil_div, fixed, known_number
 from graphc.ir.nodes import Node
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -58,11 +58,9 @@ class _Reduction(OuterBlocks):
         block = access.deepest(blocks)
         vector = any(access.addresses.is_vector(item) for item in self.index)
         with self.builder.at(block):
-            few = always_le(self.count, UNROLL_LIMIT) and always_le(self.outer, BLOCK)
-            few = few and isinstance(self.count, int)
             if self._is_empty:
                 result = self._identity()
-            elif few and (vector or self.count <= SCALAR_LIMIT):
+            elif self._is_few(UNROLL_LIMIT if vector else SCALAR_LIMIT):
                 result = self._unrolled()
             elif self.run == 1:
                 (result,) = self._blocks(of(0), self.outer, self._chain)
@@ -76,8 +74,12 @@ class _Reduction(OuterBlocks):
     @property
     def _is_empty(self) -> bool:
         """Whether there is no element, however many rows of none there are."""
-        none = isinstance(self.count, int) and self.count == 0
-        return none and not isinstance(self.op, ArgReduce)
+        return known_number(self.count) == 0 and not isinstance(self.op, ArgReduce)
+
+    def _is_few(self, most: int) -> bool:
+        """Whether at most so many elements, in one block of outer indices, are combined."""
+        count = known_number(self.count)
+        return count is not None and count <= most and always_le(self.outer, BLOCK)
 
     # -- ways to go through the run ----------------------------------------------------------
 

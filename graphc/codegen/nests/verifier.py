@@ -55,7 +55,7 @@ from graphc.codegen.nests.visits import (
     variants,
     visits,
 )
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, known_number
 
 OF_ONE_BODY = (Tail.EXACT, Tail.BOUNDED)
 """Tails of which every tile is written alike, without a test."""
@@ -139,8 +139,7 @@ def _axes(nest: Nest) -> None:
 
 
 def _same(x: Extent, y: Extent) -> bool:
-    difference = x - y
-    return isinstance(difference, int) and difference == 0
+    return known_number(x - y) == 0
 
 
 # -- N3, N4 ----------------------------------------------------------------------------------------
@@ -328,6 +327,6 @@ def _untaken(path: Path, effect: Effect | None) -> Iterator[Split]:
         split = loop.split
         if loop.rest == ():
             continue  # of whole tiles alone
-        exact = isinstance(split.of, Axis) and isinstance(split.rest, int) and split.rest == 0
+        exact = isinstance(split.of, Axis) and known_number(split.rest) == 0
         if not exact and effect is not None and split.tail not in effect.tails:
             yield split

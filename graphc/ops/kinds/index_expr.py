@@ -153,10 +153,10 @@ class Expr(NamedTuple):
         return " + ".join(texts)
 
 
-def of(value: Variable | Extent) -> Expr:
-    """A variable or number as an expression."""
+def of(value: Variable | Extent | Expr) -> Expr:
+    """A variable or number as an expression; an expression as it is."""
     if not isinstance(value, Variable):
-        return Expr(value)
+        return value if isinstance(value, Expr) else Expr(value)
     # A variable of extent 1 is always 0: unit dimensions vanish from every index.
     return Expr(0, frozenset(((value, 1),))) if value.extent != 1 else Expr(0)
 

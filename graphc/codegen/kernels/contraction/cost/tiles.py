@@ -144,8 +144,7 @@ class Columns:
         """The n coordinate at a position along the lanes of a row of vectors."""
         extents = self.residues.extents
         at: dict[int, Expr] = {}
-        row = of(row) if isinstance(row, int) else row
-        for axes, flat in ((self.lane_axes, position), (self.row_axes, row)):
+        for axes, flat in ((self.lane_axes, position), (self.row_axes, of(row))):
             items = unflatten(flat, tuple(extents[axis] for axis in axes))
             at.update(zip(axes, items, strict=True))
         return self.residues.index(tuple(at[axis] for axis in range(len(extents))))

@@ -261,7 +261,7 @@ def settled(case: Case) -> Case | None:
     """The case without guards that always hold; None where one never does."""
     guards: list[Guard] = []
     for item, low, high in case.guards:
-        expression = of(item) if isinstance(item, int) else item
+        expression = of(item)
         if expression.below(low) or expression.at_least(high):
             return None
         if not expression.within(low, high):

@@ -76,7 +76,7 @@ class RegisterTile:
         emit = self.emit
         places = at.places(lane)
         m = [emit.problem.m(at.row_number(r)) for r in range(at.rows)]
-        first = of(start) if isinstance(start, int) else start
+        first = of(start)
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             columns = [
