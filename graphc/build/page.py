@@ -29,7 +29,7 @@ from graphc.build.state_layout import bytes_of, layout_for, state_file
 from graphc.build.wasm_module import probe
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
-from graphc.ir.dims import Dim, Extent
+from graphc.ir.dims import Extent, symbol_of
 
 MODULES = {"relaxed": "wasm32+relaxed", "computed": "wasm32"}
 
@@ -125,9 +125,8 @@ def _size(source: ObjectSource, built: BuiltPrograms) -> str | None:
         type.shape[0] if type.shape else None for type in built.argument_types.values()
     }
     first = firsts.pop() if len(firsts) == 1 else None
-    if isinstance(first, Dim) and first.symbol is not None:
-        return str(first.symbol.name)
-    return None
+    symbol = None if first is None else symbol_of(first)
+    return None if symbol is None else symbol.name
 
 
 def _settings(

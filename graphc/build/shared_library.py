@@ -31,7 +31,7 @@ from graphc.codegen.program.size_expressions import python_text
 from graphc.codegen.target import Target, host
 from graphc.config import VERSION
 from graphc.errors import ArgumentError
-from graphc.ir.dims import Dim
+from graphc.ir.dims import symbol_of
 from graphc.ir.types import DType, TensorType
 
 LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2")
@@ -159,8 +159,8 @@ def _places(
     places: dict[str, tuple[int, int]] = {}
     for number, type in signature.types.items():
         for axis, extent in enumerate(type.shape):
-            if isinstance(extent, Dim) and extent.symbol is not None:
-                places.setdefault(extent.symbol.name, (number, axis))
+            if (symbol := symbol_of(extent)) is not None:
+                places.setdefault(symbol.name, (number, axis))
     return tuple((symbol.name, places.get(symbol.name)) for symbol in source.sizes)
 
 

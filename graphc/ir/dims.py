@@ -21,8 +21,9 @@ from graphc.ir.dim_terms import ordered_terms, same_terms, term_text
 from graphc.ir.size_floats import SizeFloat
 from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, undecided
 
-__all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "ceil_div", "dim",
-           "evaluate", "exact_quotient", "fixed", "is_symbolic", "ordered_terms"]  # fmt: skip
+__all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "at_least",
+           "at_most", "ceil_div", "dim", "evaluate", "exact_quotient", "fixed", "is_symbolic",
+           "known_number", "ordered_terms", "symbol_of"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,28 @@ def fixed(extent: Extent) -> int:
     if isinstance(extent, int):
         return extent
     raise UndecidedSizeError(f"the size {extent} has to be a number here")
+
+
+def known_number(extent: object) -> int | None:
+    """An extent, or what is computed of some, where it is a number; None where it is known only at
+    run time, or is none."""
+    return extent if isinstance(extent, int) else None
+
+
+def symbol_of(extent: Extent) -> Symbol | None:
+    """The symbol that the extent is and nothing else; None for all others."""
+    return extent.symbol if isinstance(extent, Dim) else None
+
+
+def at_least(extent: Extent, least: int) -> Extent:
+    """The extent of a variable that stands for any position: `least` where it is a number below
+    that, so that the variable does not vanish from index expressions."""
+    return max(extent, least) if isinstance(extent, int) else extent
+
+
+def at_most(extent: Extent, most: int) -> int:
+    """The extent, where it is a number below `most`."""
+    return min(extent, most) if isinstance(extent, int) else most
 
 
 def ceil_div(extent: Extent, divisor: int) -> Extent:

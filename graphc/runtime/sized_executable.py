@@ -19,7 +19,7 @@ from typing import Any
 from graphc.codegen.target import Target
 from graphc.errors import ArgumentError, GraphError
 from graphc.ir.builder import user_location
-from graphc.ir.dims import Dim, Symbol
+from graphc.ir.dims import Symbol, symbol_of
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
@@ -229,7 +229,7 @@ def axes_of(types: Sequence[TensorType], symbols: Sequence[Symbol]) -> list[tupl
     known: dict[str, tuple[int, int]] = {}
     for position, type in enumerate(types):
         for axis, extent in enumerate(type.shape):
-            if isinstance(extent, Dim) and isinstance(symbol := extent.symbol, Symbol):
+            if (symbol := symbol_of(extent)) is not None:
                 known.setdefault(symbol.name, (position, axis))
     for symbol in symbols:
         if symbol.name not in known:

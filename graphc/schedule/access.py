@@ -75,7 +75,7 @@ def unflatten(flat: Expr, shape: Shape) -> Index:
 
 def as_index(index: tuple[Expr | int, ...]) -> Index:
     """Index maps may give plain numbers; here they become expressions."""
-    return tuple(item if isinstance(item, Expr) else of(item) for item in index)
+    return tuple(map(of, index))
 
 
 def movement_cases(op: Movement, graph: Graph, node_id: int, index: Index) -> list[Case]:

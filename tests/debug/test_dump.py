@@ -58,13 +58,12 @@ def crash(x):
 """
 
 
-SCATTERED = """
+SERIAL = """
 import graphc
-from graphc.ops.indexing import scatter_add
+from graphc.ops.nn.boxes import kept_boxes
 
-g = graphc.GraphBuilder("added")
-x, at, new = g.input("x", "f32[6,5]"), g.input("at", "i64[2,5]"), g.input("new", "f32[2,5]")
-added = g.finish(scatter_add(x, at, new, axis=0))
+g = graphc.GraphBuilder("kept")
+kept = g.finish(kept_boxes(*(g.input(f"x{i}", "f32[6]") for i in range(4)), threshold=0.5))
 """
 LARGE = """
 import graphc
@@ -224,9 +223,9 @@ def test_nests_of_kernels(model: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_kernel_without_a_nest_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (model / "scattered.py").write_text(SCATTERED, "utf-8")
-    text = output(capsys, "scattered.py:added", "--stage", "nests")
-    assert "// k2_scatter_add: recipe scatter writes its loops without a nest\n" in text
+    (model / "serial.py").write_text(SERIAL, "utf-8")
+    text = output(capsys, "serial.py:kept", "--stage", "nests")
+    assert "// k0_kept_boxes: recipe serial writes its loops without a nest\n" in text
 
 
 def test_llvm_ir_of_each_kernel(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

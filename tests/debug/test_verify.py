@@ -23,12 +23,14 @@ from graphc.debug.verification.comparing import difference
 from graphc.debug.verification.findings import Finding, Verification
 from graphc.debug.verification.rules import with_sentences
 from graphc.debug.verification.verifier import verify_call
+from graphc.ir.dims import Extent, dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.parser import parse
 from graphc.ir.symbols import symbols_of
 from graphc.passes import canonicalize
 from graphc.passes.patterns import table
 from graphc.schedule import build, memory
+from tests.codegen.nests.test_attention import backward, forward
 
 GRAPH = parse("""
     graph layer(%x: f32[6,5], %w: f32[5,4], %y: f32[6,4]) {
@@ -290,6 +292,15 @@ def test_a_call_of_a_program_for_any_size_holds(rows: int) -> None:
     assert verification, str(verification)
     names = [stage.name for stage in verification.stages]
     assert names[-4:] == ["nests", "loops", "native", "call on 1 thread"]
+
+
+@pytest.mark.parametrize("rows, columns", [(dim("n"), 9), (9, dim("n"))])
+def test_attention_of_no_rows_or_columns_holds(rows: Extent, columns: Extent) -> None:
+    """Of numbers alone such a graph has no attention left; of sizes it has its kernel."""
+    for graph in (forward(rows, columns, 0, 1), backward(rows, columns, 0, 1, 2)):
+        verification = verify_call(opened(0, graph, example=5))
+        assert verification, str(verification)
+        assert "1 of 1 kernels run as nests" in [stage.compared for stage in verification.stages]
 
 
 def test_the_kernels_that_run_are_those_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

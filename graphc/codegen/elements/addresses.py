@@ -12,7 +12,7 @@ from typing import Any
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent, fixed, known_number
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
@@ -95,8 +95,7 @@ class Addresses:
     def lane_step(self, linear: Expr) -> int | None:
         """Elements from one lane to the next, where it is the same number for all."""
         lane = self.lane_of(linear)
-        step = None if lane is None else linear.coefficient(lane)
-        return step if isinstance(step, int) else None
+        return None if lane is None else known_number(linear.coefficient(lane))
 
     def lane_of(self, linear: Expr) -> Variable | None:
         """The lane variable, where nothing else of the expression is a vector."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Extent, always_le, ceil_div, fixed
+from graphc.ir.dims import Extent, always_le, ceil_div, fixed, known_number
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.index_expr import Expr, of
@@ -52,6 +52,8 @@ class Combination:
         self.outer_shape, self.run_shape = shape[:outer], shape[outer:]
         self.run = _product(self.run_shape)
         self.pieces = 1 if always_le(self.run, RUN_BLOCK) else ceil_div(self.run, RUN_BLOCK)
+        self.whole_run = known_number(self.run) if self.pieces == 1 else None
+        """Elements of a run that is not cut, where they are a number."""
         self.outer = _product(self.outer_shape) * self.pieces
         self.count = _product(shape)
         self.result = node.types[0].dtype

@@ -16,7 +16,7 @@ from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 Element = Callable[[Expr, Expr, tuple[Guard, ...]], LoopValue]
@@ -50,10 +50,7 @@ class Copier:
         self, extent: Extent, size: int, name: str, body: Callable[[Expr, int], None]
     ) -> None:
         """`body(number, elements)` for each tile of `size`, the last of which may have fewer."""
-        LoopCut(extent, size).each(
-            self.evaluator.addresses, f"{name}_{next(_names)}",
-            lambda number, rest: body(number, size if rest is None else fixed(rest)),
-        )  # fmt: skip
+        LoopCut(extent, size).each(self.evaluator.addresses, f"{name}_{next(_names)}", body)
 
     def lane(self) -> Expr:
         variable = Variable(f"lane_c{next(_names)}", self.lanes)
@@ -62,21 +59,20 @@ class Copier:
 
     def row(self, count: int, element: Element, position: Position, memory: Buffer) -> None:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
-        LoopCut(count, self.lanes).each(
-            self.evaluator.addresses, f"v_{next(_names)}",
-            lambda block, rest: self.vector(block, fixed(rest or 0), element, position, memory),
+        self.tiles(
+            count, self.lanes, "v",
+            lambda block, there: self.vector(block, there, element, position, memory),
         )  # fmt: skip
 
     def vector(
-        self, block: Expr, rest: int, element: Element, position: Position, memory: Buffer,
+        self, block: Expr, there: int, element: Element, position: Position, memory: Buffer,
         row: Expr | None = None, whole: bool = False,
     ) -> None:  # fmt: skip
-        """One vector of `row`; with `rest`, so many of its lanes, behind which `whole` stores
-        zeros."""
+        """One vector of `row`, of which so many lanes are there; `whole` stores zeros behind."""
         row = of(0) if row is None else row
         lane = self.lane()
         at = block * self.lanes + lane
-        guards: tuple[Guard, ...] = ((lane, 0, rest),) if rest else ()
+        guards: tuple[Guard, ...] = ((lane, 0, there),) if there < self.lanes else ()
         value = element(row, at, guards)
         if whole and guards:
             value, guards = self._or_zero(value, guards), ()
@@ -95,18 +91,17 @@ class Copier:
         c: blocks of lanes x lanes are transposed in registers. `whole`: behind the last column
         stand zeros to the end of its vector."""
 
-        lanes, addresses = self.lanes, self.evaluator.addresses
+        lanes = self.lanes
 
-        def row_block(row: Expr, rows: Extent | None) -> None:
-            def block(column: Expr, columns: Extent | None) -> None:
+        def row_block(row: Expr, rows: int) -> None:
+            def block(column: Expr, columns: int) -> None:
                 self._block(
-                    row * lanes, fixed(rows or lanes), column * lanes, fixed(columns or lanes),
-                    element, position, memory, whole,
-                )  # fmt: skip
+                    row * lanes, rows, column * lanes, columns, element, position, memory, whole
+                )
 
-            LoopCut(columns, lanes).each(addresses, f"tc_{next(_names)}", block)
+            self.tiles(columns, lanes, "tc", block)
 
-        LoopCut(rows, lanes).each(addresses, f"tr_{next(_names)}", row_block)
+        self.tiles(rows, lanes, "tr", row_block)
 
     def _block(
         self, row: Expr, rows: int, column: Expr, columns: int, element: Element,

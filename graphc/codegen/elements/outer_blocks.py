@@ -12,10 +12,9 @@ import itertools
 from collections.abc import Callable
 
 from graphc.codegen.elements.combination import LANES, Combination, Parts
-from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Dim, Extent, always_le, ceil_div, fixed
+from graphc.ir.dims import Dim, Extent, always_le, at_most, ceil_div
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 # Registers a vector fills at most: so many chains of operations run side by side.
@@ -68,6 +67,15 @@ class OuterBlocks(Combination):
             loop.yield_(*(part for parts in combined for part in parts))
         return _grouped(list(loop.results), size)
 
+    def _in_tiles(
+        self, count: int, size: int, carried: list[Parts],
+        step: Callable[[Expr, int, list[Parts]], list[Parts]],
+    ) -> list[Parts]:  # fmt: skip
+        """`step` for each tile of `size`, in order; the last one may have fewer elements."""
+        whole, rest = count // size, count % size
+        carried = self._repeat(whole, carried, lambda tile, carried: step(tile, size, carried))
+        return step(of(whole), rest, carried) if rest else carried
+
     # -- blocks of outer indices -------------------------------------------------------------
 
     @property
@@ -82,16 +90,11 @@ class OuterBlocks(Combination):
         if count <= BLOCK or self.any_order:
             return chain(start, count)
         unit = block_unit(count)
-        cut = LoopCut(count, unit)
 
-        def add(block: Expr, lanes: list[Parts]) -> list[Parts]:
-            return self._joined_lanes(lanes, self._blocks(start + block * unit, unit, chain))
+        def add(block: Expr, count: int, lanes: list[Parts]) -> list[Parts]:
+            return self._joined_lanes(lanes, self._blocks(start + block * unit, count, chain))
 
-        lanes = self._repeat(cut.whole, self._start(*self._width_of_lanes()), add)
-        if not cut.rest:
-            return lanes
-        behind = start + fixed(cut.whole) * unit
-        return self._joined_lanes(lanes, self._blocks(behind, cut.rest, chain))
+        return self._in_tiles(count, unit, self._start(*self._width_of_lanes()), add)
 
     def _blocks_at_run_time(self, start: Expr, level: int, chain: Chain) -> list[Parts]:
         """The same, for up to BLOCK ** level of the outer indices from `start` on, as many as there
@@ -125,7 +128,7 @@ class OuterBlocks(Combination):
         """How many values hold a result's lanes, and how many numbers each of them holds."""
         if self.run == 1:
             return 1, max((self.access.addresses.lanes_of(i) for i in self.index), default=1)
-        present = min(self.run, LANES) if isinstance(self.run, int) else LANES
+        present = at_most(self.run, LANES)
         width = min(self.access.lanes, LANES)
         while 2 * width <= min(present, MOST_REGISTERS * self.access.lanes):
             width *= 2
@@ -138,11 +141,8 @@ class OuterBlocks(Combination):
     def _each(self, start: Expr, count: Number, lanes: list[Parts], step: Step) -> list[Parts]:
         """`step` for the outer indices of a chain from `start` on."""
         most = self.outer if self.any_order else BLOCK
-        fixed = isinstance(count, int)
-        return self._repeat(
-            count if isinstance(count, int) else most, lanes,
-            lambda r, lanes: step(start + r, lanes), None if fixed else count,
-        )  # fmt: skip
+        bound, end = (count, None) if isinstance(count, int) else (most, count)
+        return self._repeat(bound, lanes, lambda r, lanes: step(start + r, lanes), end)
 
     def _chain(self, start: Expr, count: Number) -> list[Parts]:
         """The one lane where the run is a single element: a value of the index's width."""

@@ -21,13 +21,12 @@ import itertools
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.combination import LANES, RUN_BLOCK, ElementAt, Parts
-from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.elements.outer_blocks import BLOCK, OuterBlocks, block_unit
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import always_le, ceil_div, fixed
+from graphc.ir.dims import always_le, at_most, ceil_div, fixed, known_number
 from graphc.ir.nodes import Node
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -59,11 +58,9 @@ class _Reduction(OuterBlocks):
         block = access.deepest(blocks)
         vector = any(access.addresses.is_vector(item) for item in self.index)
         with self.builder.at(block):
-            few = always_le(self.count, UNROLL_LIMIT) and always_le(self.outer, BLOCK)
-            few = few and isinstance(self.count, int)
             if self._is_empty:
                 result = self._identity()
-            elif few and (vector or self.count <= SCALAR_LIMIT):
+            elif self._is_few(UNROLL_LIMIT if vector else SCALAR_LIMIT):
                 result = self._unrolled()
             elif self.run == 1:
                 (result,) = self._blocks(of(0), self.outer, self._chain)
@@ -77,8 +74,12 @@ class _Reduction(OuterBlocks):
     @property
     def _is_empty(self) -> bool:
         """Whether there is no element, however many rows of none there are."""
-        none = isinstance(self.count, int) and self.count == 0
-        return none and not isinstance(self.op, ArgReduce)
+        return known_number(self.count) == 0 and not isinstance(self.op, ArgReduce)
+
+    def _is_few(self, most: int) -> bool:
+        """Whether at most so many elements, in one block of outer indices, are combined."""
+        count = known_number(self.count)
+        return count is not None and count <= most and always_le(self.outer, BLOCK)
 
     # -- ways to go through the run ----------------------------------------------------------
 
@@ -108,18 +109,15 @@ class _Reduction(OuterBlocks):
     def _along(self, outer: Expr, lanes: list[Parts], width: int) -> list[Parts]:
         """Combined with all elements of the run, or of its piece, at an outer index."""
 
-        def add(r: Expr, lanes: list[Parts]) -> list[Parts]:
-            return self._add_block(lanes, outer, r * LANES, LANES, width)
+        def add(r: Expr, count: int, lanes: list[Parts]) -> list[Parts]:
+            return self._add_block(lanes, outer, r * LANES, count, width)
 
-        if isinstance(self.run, int) and self.pieces == 1:
-            cut = LoopCut(self.run, LANES)
-            lanes = self._repeat(cut.whole, lanes, add)
-            if cut.rest == 0:
-                return lanes
-            behind = of(fixed(cut.whole) * LANES)
-            return self._add_block(lanes, outer, behind, fixed(cut.rest), width)
+        if self.whole_run is not None:
+            return self._in_tiles(self.whole_run, LANES, lanes, add)
         blocks, _ = self._cut_piece(outer)
-        lanes = self._repeat(RUN_BLOCK // LANES, lanes, add, blocks)
+        lanes = self._repeat(
+            RUN_BLOCK // LANES, lanes, lambda r, lanes: add(r, LANES, lanes), blocks
+        )
         if self.run % LANES == 0:
             return lanes
         start = Variable(f"rest{next(_count)}", RUN_BLOCK // LANES + 1)
@@ -186,7 +184,7 @@ class _Reduction(OuterBlocks):
     def _columns(self) -> Parts:
         """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
         width = max(self.access.addresses.lanes_of(item) for item in self.index)
-        lanes = min(LANES, self.run) if isinstance(self.run, int) else LANES
+        lanes = at_most(self.run, LANES)
         if isinstance(self.outer, int):
             memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
         else:
@@ -205,15 +203,12 @@ class _Reduction(OuterBlocks):
             self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
             return memory
         unit = block_unit(count)
-        cut = LoopCut(count, unit)
 
-        def add(block: Expr, count: int) -> list[Parts]:
+        def add(block: Expr, count: int, _: list[Parts]) -> list[Parts]:
             part = self._blocks_in_memory(start + block * unit, count, lanes, width)
             return self._join_memory(memory, part, lanes, width)
 
-        self._repeat(cut.whole, [], lambda block, _: add(block, unit))
-        if cut.rest:
-            add(of(fixed(cut.whole)), fixed(cut.rest))
+        self._in_tiles(count, unit, [], add)
         return memory
 
     def _levels_in_memory(self, start: Expr, level: int, lanes: int, width: int) -> list[Buffer]:
@@ -254,15 +249,12 @@ class _Reduction(OuterBlocks):
         return []
 
     def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
-        if not isinstance(self.run, int) or self.pieces != 1:
+        if self.whole_run is None:
             return self._add_piece(memory, outer, width)
-        cut = LoopCut(self.run, LANES)
-        self._repeat(
-            cut.whole, [], lambda r, _: self._add_lanes(memory, outer, r * LANES, LANES, width)
-        )
-        if cut.rest:
-            self._add_lanes(memory, outer, of(fixed(cut.whole) * LANES), fixed(cut.rest), width)
-        return []
+        return self._in_tiles(
+            self.whole_run, LANES, [],
+            lambda r, count, _: self._add_lanes(memory, outer, r * LANES, count, width),
+        )  # fmt: skip
 
     def _add_piece(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
         blocks, left = self._cut_piece(outer)

@@ -20,7 +20,7 @@ from graphc.codegen.kernels.contraction.recipe import (
 from graphc.codegen.kernels.elementwise.recipe import NestPlan, lower_nest, plan_elements
 from graphc.codegen.kernels.elementwise.update import lower_update, plan_update
 from graphc.codegen.kernels.scan import lower_scan, plan_scan
-from graphc.codegen.kernels.scatter import lower_scatter
+from graphc.codegen.kernels.scatter import lower_scatter, plan_scatter
 from graphc.codegen.kernels.serial import lower_serial
 from graphc.codegen.kernels.sort import lower_sort, plan_sort
 from graphc.codegen.kernels.winograd.recipe import lower_winograd, winograd_nest
@@ -65,7 +65,9 @@ ELEMENTS: dict[str, Callable[[Graph, Target], NestPlan | None]] = {
 LINES: dict[str, Callable[[Graph, Target], _LinesPlan | None]] = {
     "scan": plan_scan, "sort": plan_sort,
 }  # fmt: skip
-PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {**ELEMENTS, **LINES}
+PLANS: dict[str, Callable[[Graph, Target], _Plan | None]] = {
+    **ELEMENTS, **LINES, "scatter": plan_scatter,
+}  # fmt: skip
 
 
 def nest_of(kernel: KernelSpec, target: Target) -> Nest | None:
@@ -88,7 +90,7 @@ def by_nest(
     from graphc.codegen.kernels.contraction.arrays import contract_by_nest
     from graphc.codegen.kernels.elementwise.arrays import elements_by_nest
     from graphc.codegen.kernels.winograd.arrays import winograd_by_nest
-    from graphc.codegen.nests.element_runner import run_elements
+    from graphc.codegen.nests.element_runner import Combined, run_elements
 
     if kernel.recipe == "contract":
         both = contract_by_nest(kernel.body, target, sizes, body, values)
@@ -109,6 +111,14 @@ def by_nest(
         if lines is not None:
             array = along_lines(lines, values[kernel.body.outputs[0]], sizes)
             return [(run_elements(lines.nest(), {"y0": array}, sizes, parts=2)["y0"], array)]
+    elif kernel.recipe == "scatter":
+        scatter, (output,) = plan_scatter(kernel.body, target), body.outputs
+        arrays = tuple(values[operand] for operand in scatter.node.operands)
+        positions = scatter.op.positions(arrays, dict(body.nodes[output.node].attributes))
+        source = Combined(arrays[2], positions, scatter.op.put)
+        operand = {"y0": arrays[0].reshape(-1)}
+        stored = run_elements(scatter.nest(), operand, sizes, combined={"y0": source})
+        return [(stored["y0"], values[output].reshape(-1))]
     raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
 
 

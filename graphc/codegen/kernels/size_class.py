@@ -16,7 +16,7 @@ from graphc.codegen.kernels.common import lanes_for
 from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.strategies.table import choose
 from graphc.codegen.target import Target
-from graphc.ir.dims import Dim, Symbol, dim
+from graphc.ir.dims import Symbol, dim, symbol_of
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
@@ -57,8 +57,8 @@ def _along_vectors(body: Graph, lanes: int) -> Iterator[Symbol]:
     """The sizes that stand where a plan may have images or channels along vectors."""
     view = next(problems(body, lanes)).view
     for extent in (*view.batch[:1], *view.n[:1]):
-        if isinstance(extent, Dim) and isinstance(extent.symbol, Symbol):
-            yield extent.symbol
+        if (symbol := symbol_of(extent)) is not None:
+            yield symbol
 
 
 def within(spec: KernelSpec, of: SizeClass) -> KernelSpec:

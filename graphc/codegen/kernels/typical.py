@@ -15,14 +15,3 @@ def typical(extent: Extent, size: int = ROWS) -> int:
     if isinstance(extent, int):
         return extent
     return evaluate(extent, {symbol.name: nearest(symbol, size) for symbol in extent.symbols()})
-
-
-def at_least(extent: Extent, least: int) -> Extent:
-    """The extent of a variable that stands for any position: `least` where it is a number below
-    that, so that the variable does not vanish from index expressions."""
-    return max(extent, least) if isinstance(extent, int) else extent
-
-
-def at_most(extent: Extent, most: int) -> int:
-    """The extent, where it is a number below `most`."""
-    return min(extent, most) if isinstance(extent, int) else most

@@ -1,15 +1,16 @@
 """The runner of nests without products: which elements are stored and kept, when, and where.
 
-In: a nest, the values of its outputs along axes, what its sums are of, the sizes of a call. Out:
-the outputs as leaves store them, and sums in the order of the nest. Raises VerifyError, by the
-rules of verifier.py, where an element is stored twice or never (N3), a level of sums is no block of
-what is below it (N5), sums are not there (N6), or a stage does not hold what is read (N7) or has no
-room for it (N9). What an output's element is, is the leaf's: its value is given.
+In: a nest, the values of its outputs along axes, what its sums are of, and what is combined into
+its outputs, the sizes of a call. Out: the outputs as leaves store them, and sums in the order of
+the nest. Raises VerifyError, by the rules of verifier.py, where an element is stored twice or never
+(N3), a level of sums is no block of what is below it (N5), sums are not there (N6), a stage does
+not hold what is read (N7) or has no room for it (N9), or sources are not combined once and in order
+(N11). What an output's element is, is the leaf's: its value is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,23 +34,39 @@ class _Kept:
     tiles: dict[str, TileRange] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Combined:
+    """Sources along their axes, where in a flat output each goes, and `put(output, positions,
+    sources)`, flat arrays, which combines them in order. `done`: how many are."""
+
+    sources: Array
+    positions: Array
+    put: Callable[[Array, Array, Array], None]
+    done: int = 0
+
+
 def run_elements(
     nest: Nest, values: Mapping[str, Array], sizes: Mapping[str, int] | None = None,
     parts: int = 1, sums: Mapping[str, Summed] | None = None,
+    combined: Mapping[str, Combined] | None = None,
 ) -> dict[str, Array]:  # fmt: skip
     """The outputs by name, and sums by theirs, computed in so many parts, one after the other.
     `values`: of each output those along its axes; an array may have more axes behind, all of which
-    a leaf stores at once."""
-    sums = sums or {}
+    a leaf stores at once. `combined`: by the names of outputs what is combined into them then."""
+    sums, combined = sums or {}, combined or {}
     stored = {name: np.zeros(values[name].shape, values[name].dtype) for name in values}
     stored |= {name: np.zeros_like(each.elements[..., 0]) for name, each in sums.items()}
     times = {name: np.zeros(stored[name].shape, np.int64) for name in stored}
     for part in parts_of(nest, sizes or {}, parts):
-        _ElementsPart(nest, sizes or {}, part, values, stored, times, sums).run()
+        _ElementsPart(nest, sizes or {}, part, values, stored, times, sums, combined).run()
     for name, count in times.items():
         missing = int((count == 0).sum())
         if missing:
             raise broken("N3", f"{missing} of {count.size} elements of {name} are not stored")
+    for name, each in combined.items():
+        if each.done != each.sources.size:
+            said = f"{each.sources.size - each.done} of {each.sources.size} sources are not"
+            raise broken("N11", f"{said} combined into {name}")
     return stored
 
 
@@ -59,11 +76,13 @@ class _ElementsPart(NestWalk):
     def __init__(
         self, nest: Nest, sizes: Mapping[str, int], part: range, values: Mapping[str, Array],
         stored: Mapping[str, Array], times: Mapping[str, Array], sums: Mapping[str, Summed],
+        combined: Mapping[str, Combined],
     ) -> None:  # fmt: skip
         super().__init__(nest, sizes, part)
         self.values = values
         self.stored = stored
         self.times = times
+        self.combined = combined
         self.outputs = {output.name: output for output in nest.outputs}
         self.axes = {axis.name: axis for axis in nest.axes}
         self.kept = {
@@ -88,7 +107,10 @@ class _ElementsPart(NestWalk):
             raise broken("N7", f"stage {stage.name} is filled, and not all of it is there")
 
     def clear(self, stage: Stage, at: RunAt) -> None:
-        raise broken("N7", f"stage {stage.name} of values is cleared")
+        """Of what it holds at a time all is there: zeros."""
+        if stage.holds is not Holds.VALUES:
+            raise broken("N7", f"stage {stage.name} of {stage.holds} is cleared")
+        self._there(stage, at, fill=True)
 
     def compute(self, leaf: Leaf, at: RunAt) -> None:
         effect = leaf.effect
@@ -102,6 +124,24 @@ class _ElementsPart(NestWalk):
         for name in effect.outputs if effect.stores else ():
             place = self._place(self.outputs[name].axes, at)
             self._store(name, self.values[name][place], place, leaf)
+        if effect.combines is not None:
+            self._combine(effect.combines, at)
+
+    def _combine(self, name: str, at: RunAt) -> None:
+        """The sources of the place, which are those that follow, into what is stored."""
+        each, axes = self.combined[name], [a for a in self.nest.axes if a.role is Role.SOURCES]
+        numbers = np.arange(each.sources.size).reshape(each.sources.shape)
+        here = numbers[np.ix_(*(self._range(axis.name, at) for axis in axes))].ravel()
+        positions = each.positions.ravel()[here]
+        if not np.array_equal(here, each.done + np.arange(len(here))):
+            said = (
+                f"sources {here.min()} to {here.max()} are combined into {name} behind {each.done}"
+            )
+            raise broken("N11", said)
+        if not self.times[name].ravel()[positions].all():
+            raise broken("N11", f"sources are combined into {name}, and it is not stored before")
+        each.put(self.stored[name].reshape(-1), positions, each.sources.ravel()[here])
+        each.done += len(here)
 
     def _place(self, axes: Sequence[str], at: RunAt) -> Any:
         return np.ix_(*(self._range(axis, at) for axis in axes)) if axes else ...
@@ -167,7 +207,7 @@ class _ElementsPart(NestWalk):
         kept = self._memory(stage, at)
         self._check_room(stage, at)
         mesh = np.ix_(*(
-            np.array(self._range(name, at)) - self._inside(name, stage, at).start
+            np.array(self._range(name, at), np.int64) - self._inside(name, stage, at).start
             for name, _ in stage.room
         ))  # fmt: skip
         if fill:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.tails import Run, Tail
-from graphc.ir.dims import Extent, ceil_div, fixed
+from graphc.ir.dims import Extent, always_le, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr
 from graphc.system import IMPORTING
 
@@ -31,6 +31,8 @@ class Role(Enum):
     COLUMNS = "columns"
     SUM = "sum"
     ELEMENTS = "elements"
+    SOURCES = "sources"
+    """What is combined into results, at positions that are data."""
 
     def __str__(self) -> str:
         return self.value
@@ -119,6 +121,11 @@ class Split:
         return ceil_div(self.extent, self.size)
 
     @property
+    def is_one_tile(self) -> bool:
+        """Whether there is at most one tile, at every size."""
+        return always_le(self.tiles, 1)
+
+    @property
     def numbered(self) -> tuple[Run, ...]:
         """Its runs of equal tiles: those it has, or the whole tiles, and what is left."""
         if self.tail is Tail.RUNS:
@@ -201,7 +208,8 @@ class Effect:
     of that number to the next one of the same sums, and zeroes it. `starts`: in the first tile
     along the axis of sums it takes them for zero. `stores`: whether it stores results, `last` only
     in the last tile of that split. Without sums it stores those of products it adds itself.
-    `outputs`: which ones it stores, of a nest that says which it has. `tails`: those of which it
+    `outputs`: which ones it stores, of a nest that says which it has. `combines`: an output that is
+    stored, into which it combines the sources of the place in order. `tails`: those of which it
     takes the last tiles. `overwrites`: whether a result may be computed and stored twice."""
 
     covers: tuple[str, ...] = ()
@@ -213,6 +221,7 @@ class Effect:
     checks: str | None = None
     stores: bool = False
     outputs: tuple[str, ...] = ()
+    combines: str | None = None
     last: str | None = None
     starts: bool = False
     continues: bool = False

@@ -123,6 +123,8 @@ def _effects(effect: Effect) -> Iterator[str]:
         last = "" if effect.last is None else f" in the last {effect.last}"
         outputs = f" {', '.join(effect.outputs)}" if effect.outputs else ""
         yield f"stores{outputs}{last}{' again' if effect.overwrites else ''}"
+    if effect.combines is not None:
+        yield f"combines into {effect.combines}"
     tails = [str(tail) for tail in Tail if tail in effect.tails - OF_NUMBERS]
     if tails:
         yield f"takes tails {', '.join(tails)}"

@@ -80,7 +80,7 @@ def _products(axis: Axis, visit: Visit, effect: Effect, zeros: Path | None) -> N
         if not split.tail.splits_sums:
             said = f"tiles of axis {axis.name} that are {split.tail} are not in order"
             raise broken("N5", said, visit.statement)
-        if always_le(split.tiles, 1):
+        if split.is_one_tile:
             continue
         if axis.block is None or split.positions % axis.block:
             ends = "at run time" if axis.block is None else f"after {axis.block} positions"
@@ -167,7 +167,7 @@ def _added(stage: Stage, listed: Sequence[Visit], visit: Visit, effect: Effect) 
         if loop.split.name not in stage.whole:
             continue
         around = [each for each in visit.path[:position] if is_in(each, tuple(since))]
-        if around and not always_le(loop.split.tiles, 1):
+        if around and not loop.split.is_one_tile:
             said = f"sums {stage.name} hold a tile of {loop.split.name} at a time, which changes"
             said += f" before axis {around[0].split.axis.name} is summed"
             raise broken("N6", said, visit.statement)
@@ -201,6 +201,6 @@ def _taken(stage: Stage, listed: Sequence[Visit], visit: Visit) -> None:
                 raise broken("N6", f"{said}axis {loop.split.axis.name}", visit.statement)
         for loop in (*each.path, *visit.path):
             apart = is_in(loop, each.path) != is_in(loop, visit.path)
-            if loop.split.name in stage.whole and apart and not always_le(loop.split.tiles, 1):
+            if loop.split.name in stage.whole and apart and not loop.split.is_one_tile:
                 said = f"sums {stage.name} of one tile of {loop.split.name} are taken for another"
                 raise broken("N6", said, visit.statement)

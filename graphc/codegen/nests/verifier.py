@@ -15,6 +15,7 @@ names the rule, the axis or stage, and the statement.
 | N8 | no operand is copied again for rows, columns or sums along which the copy is the same |
 | N9 | a stage has room for what it holds at a time, at every size |
 | N10 | a tail is legal for its extent, and the leaf inside takes it |
+| N11 | sources are combined into an output once, in order, by one thread, behind what stores it |
 
 What a leaf does is what its `Effect` says; that its code does so, the runner's numbers are compared
 with those of its loops for.
@@ -54,7 +55,7 @@ from graphc.codegen.nests.visits import (
     variants,
     visits,
 )
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, known_number
 
 OF_ONE_BODY = (Tail.EXACT, Tail.BOUNDED)
 """Tails of which every tile is written alike, without a test."""
@@ -69,6 +70,7 @@ def verify_nest(nest: Nest) -> Nest:
         _stores(nest, listed)
         _threads(nest, listed)
         verify_sums(nest, listed)
+        _combines(nest, listed)
         for visit in listed:
             _fills(nest, visit)
             _by_leaf(nest, visit)
@@ -115,7 +117,7 @@ def _names(nest: Nest) -> None:
                 _known("N1", "stage", name, stages, statement)
             for name in effect.covers:
                 _known("N1", "axis", name, axes, statement)
-            for name in effect.outputs:
+            for name in (*effect.outputs, *filter(None, (effect.combines,))):
                 _known("N1", "output", name, outputs, statement)
 
 
@@ -137,8 +139,7 @@ def _axes(nest: Nest) -> None:
 
 
 def _same(x: Extent, y: Extent) -> bool:
-    difference = x - y
-    return isinstance(difference, int) and difference == 0
+    return known_number(x - y) == 0
 
 
 # -- N3, N4 ----------------------------------------------------------------------------------------
@@ -202,6 +203,30 @@ def _is_made_of(split: Split, other: Split) -> bool:
     return isinstance(split.of, Split) and _is_made_of(split.of, other)
 
 
+# -- N11 -------------------------------------------------------------------------------------------
+
+
+def _combines(nest: Nest, listed: Sequence[Visit]) -> None:
+    """Where sources go is data: which of them meet is not known, so that their order is fixed."""
+    sources = [axis for axis in nest.axes if axis.role is Role.SOURCES]
+    names = [axis.name for axis in sorted(sources, key=lambda axis: axis.number)]
+    combining = [each for each in listed if each.effect and each.effect.combines is not None]
+    if len(combining) != any(role is Role.SOURCES for role, _ in nest.domain):
+        said = f"{', '.join(names) or 'no axis'} are combined by {len(combining)} leaves"
+        raise broken("N11", f"sources along {said}")
+    for visit in combining:
+        if nest.parallel:
+            said = f"threads divide {nest.parallel[0].name}, and sources may meet in any part"
+            raise broken("N11", said, visit.statement)
+        looped = [loop.split.axis.name for loop in visit.path]
+        if looped != names:
+            said = f"the loops around go through {', '.join(looped) or 'no axis'}, and not in order"
+            raise broken("N11", f"{said} through {', '.join(names) or 'none'}", visit.statement)
+        behind = [each for each in listed if each.order > visit.order and each.effect]
+        if any(each.effect and each.effect.stores for each in behind):
+            raise broken("N11", "an output is stored behind what is combined", visit.statement)
+
+
 # -- N7, N8 ----------------------------------------------------------------------------------------
 
 
@@ -243,7 +268,7 @@ def _by_leaf(nest: Nest, visit: Visit) -> None:
 def _is_needed(nest: Nest, stage: Stage, visit: Visit) -> None:
     one_at_a_time = {split.axis.name for split in all_splits(nest) if split.name in stage.whole}
     for loop in visit.path:
-        skipped = loop.split.axis.role is Role.BATCH or always_le(loop.split.tiles, 1)
+        skipped = loop.split.axis.role is Role.BATCH or loop.split.is_one_tile
         if loop.split.axis.name not in one_at_a_time and not skipped:
             said = f"stage {stage.name} is filled again for each {loop.split.name}"
             said += f", and does not differ along axis {loop.split.axis.name}"
@@ -302,6 +327,6 @@ def _untaken(path: Path, effect: Effect | None) -> Iterator[Split]:
         split = loop.split
         if loop.rest == ():
             continue  # of whole tiles alone
-        exact = isinstance(split.of, Axis) and isinstance(split.rest, int) and split.rest == 0
+        exact = isinstance(split.of, Axis) and known_number(split.rest) == 0
         if not exact and effect is not None and split.tail not in effect.tails:
             yield split

@@ -83,18 +83,23 @@ class Scatter(Op):
         return (types[0],)
 
     def compute(self, arrays: Arrays, attributes: dict[str, Any]) -> Arrays:
+        x, _, source = arrays
+        out = np.array(x, order="C")
+        # Flat arrays: NumPy goes through several index arrays in an order of its own.
+        flat = self.positions(arrays, attributes).reshape(-1)
+        self.put(out.reshape(-1), flat, source.reshape(-1))
+        return (out,)
+
+    def positions(self, arrays: Arrays, attributes: dict[str, Any]) -> Array:
+        """Where in operand 0, taken flat, each element of operand 2 goes."""
         x, indices, source = arrays
         types = tuple(TensorType.of(array) for array in arrays)
-        out = np.array(x, order="C")
         grid: tuple[Any, ...] = tuple(np.indices(source.shape, sparse=True))
         target = self.target(grid, types, lambda at: indices[at], **attributes)
         position: Any = np.zeros((), np.int64)
-        for coordinate, stride in zip(target, row_major_strides(out.shape), strict=True):
+        for coordinate, stride in zip(target, row_major_strides(x.shape), strict=True):
             position = position + np.asarray(coordinate, np.int64) * stride
-        # Flat arrays: NumPy goes through several index arrays in an order of its own.
-        flat = np.broadcast_to(position, source.shape).reshape(-1)
-        self.put(out.reshape(-1), flat, source.reshape(-1))
-        return (out,)
+        return np.broadcast_to(position, source.shape)
 
 
 def put_last(flat: Array, positions: Array, elements: Array) -> None:

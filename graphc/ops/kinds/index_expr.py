@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Dim, Extent, always_le, always_lt, exact_quotient
+from graphc.ir.dims import Dim, Extent, always_le, always_lt, at_least, exact_quotient
 from graphc.ir.undecided import forgets_answers
 
 # Named tuples, all three: expressions live in sets and tables, and tuples are hashed and compared
@@ -153,10 +153,10 @@ class Expr(NamedTuple):
         return " + ".join(texts)
 
 
-def of(value: Variable | Extent) -> Expr:
-    """A variable or number as an expression."""
+def of(value: Variable | Extent | Expr) -> Expr:
+    """A variable or number as an expression; an expression as it is."""
     if not isinstance(value, Variable):
-        return Expr(value)
+        return value if isinstance(value, Expr) else Expr(value)
     # A variable of extent 1 is always 0: unit dimensions vanish from every index.
     return Expr(0, frozenset(((value, 1),))) if value.extent != 1 else Expr(0)
 
@@ -352,7 +352,7 @@ def _atom_bounds(atom: Atom) -> tuple[Extent, Extent]:
             return least // atom.divisor, greatest // atom.divisor
         return 0 if least >= 0 else least, greatest
     extent = atom.extent
-    return 0, max(extent - 1, 0) if isinstance(extent, int) else extent - 1
+    return 0, at_least(extent - 1, 0)
 
 
 @forgets_answers

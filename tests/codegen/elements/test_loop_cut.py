@@ -15,9 +15,8 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import For, Kernel, LoopValue, walk
 from graphc.codegen.loop_ir.verifier import verify
-from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr
 
 TILE = 4
 EXTENTS = (0, 1, TILE - 1, TILE, TILE + 1, 2 * TILE, 3 * TILE + 2)
@@ -62,8 +61,8 @@ def test_each_element_is_in_one_tile(extent: int) -> None:
     y = b.buffer("y", DType.f64, max(extent, 1), "readwrite")
     addresses = Addresses(b)
 
-    def body(tile: Expr, rest: Extent | None) -> None:
-        for i in range(TILE if rest is None else fixed(rest)):
+    def body(tile: Expr, count: int) -> None:
+        for i in range(count):
             index, _ = addresses.offset(tile * TILE + i)
             b.store(y, index, b.add(b.load(y, index), b.const(DType.f64, 1.0)))
 
@@ -75,25 +74,6 @@ def test_each_element_is_in_one_tile(extent: int) -> None:
     interpreter.run(kernel, [counts])
     assert (counts == (extent > 0)).all()
     assert (cut.whole, cut.rest, cut.tiles) == (extent // TILE, extent % TILE, -(-extent // TILE))
-
-
-@pytest.mark.parametrize("extent", EXTENTS)
-def test_one_body_serves_all_tiles_where_it_is_told_how_much_there_is(extent: int) -> None:
-    b = LoopBuilder("present")
-    y = b.buffer("y", DType.f64, max(extent, 1), "readwrite")
-    addresses, cut = Addresses(b), LoopCut(extent, TILE)
-    with b.loop(0, fixed(cut.tiles)) as tiles:
-        tile, i = Variable("tile", max(fixed(cut.tiles), 1)), Variable("i", TILE)
-        addresses.bind(tile, tiles.variable, b.block)
-        with b.loop(0, cut.present(addresses, of(tile))) as elements:
-            addresses.bind(i, elements.variable, b.block)
-            index, _ = addresses.offset(of(tile) * TILE + of(i))
-            b.store(y, index, b.add(b.load(y, index), b.const(DType.f64, 1.0)))
-    counts = np.zeros(max(extent, 1))
-    kernel = b.finish(1)
-    verify(kernel)
-    interpreter.run(kernel, [counts])
-    assert (counts == (extent > 0)).all()
 
 
 NO_LOOPS = {

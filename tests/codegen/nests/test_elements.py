@@ -144,11 +144,14 @@ def plan_of(name: str, target: str = "x86-64-v3") -> NestPlan:
 
 
 def values_of(body: graphc.Graph, size: int | None) -> tuple[dict[str, int], dict[Value, Array]]:
-    """Sizes, and all values of the body there."""
+    """Sizes, and all values of the body there; inputs that are integers are from 0 to 5."""
     sizes = {symbol.name: size or 0 for symbol in symbols_of(body)}
     at = at_sizes(body, sizes) if sizes else body
     random = np.random.default_rng(0)
-    arrays = tuple(random.standard_normal(t.shape).astype(t.dtype.numpy) for t in at.input_types)
+    arrays = tuple(
+        random.standard_normal(t.shape).astype(t.dtype.numpy) if t.dtype.is_float
+        else random.integers(0, 6, t.shape).astype(t.dtype.numpy) for t in at.input_types
+    )  # fmt: skip
     values = [Value(i, k) for i, node in enumerate(at.nodes) for k in range(len(node.types))]
     whole = graphc.Graph(at.name, at.nodes, tuple(values), ())
     return sizes, dict(zip(values, evaluate(whole, arrays, reference=True), strict=True))

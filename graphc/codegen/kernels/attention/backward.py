@@ -31,10 +31,11 @@ from graphc.codegen.kernels.attention.nest import (
 from graphc.codegen.kernels.attention.operands import GROUP, Taint
 from graphc.codegen.kernels.attention.parts import AttentionKernel, Finish
 from graphc.codegen.kernels.attention.plan import attention_plan
-from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend
+from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block
 from graphc.codegen.loop_ir.nodes import Kernel, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import (
+    Clear,
     Compute,
     Effect,
     Fill,
@@ -46,7 +47,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
 
@@ -88,7 +88,7 @@ class BackwardMemory:
             for index in columns if index in wanted
         }  # fmt: skip
         chains = dict(sums)
-        if not always_le(plan.rows, K_BLOCK):
+        if not is_one_block(plan.rows):
             chains = {
                 index: scratch(f"chain{index}", plan.columns, columns[index]) for index in sums
             }
@@ -136,12 +136,18 @@ def _nest(context: AttentionContext) -> Nest:
     weights = HeadStage("weights", Holds.VALUES, "where the scores were", *of_block)
     by_scores = HeadStage("by_scores", Holds.VALUES, "a block of rows", *of_block)
     sums = HeadStage(
-        "sums", Holds.VALUES, "of rows, for k and v", (columns,), ("head",), lambda _: None
-    )
-
+        "sums", Holds.VALUES, "of rows, for k and v", (columns,), ("head",), lambda _: None,
+        cleared=lambda c, place: _AttentionGrad(c, place).clear_sums(),
+    )  # fmt: skip
+    of_rows = HeadStage(
+        "numbers", Holds.BROADCAST, "whether delta and logsumexp are finite", (), ("head",),
+        lambda _: None, lambda c, place: _AttentionGrad(c, place).numbers_of_rows(),
+    )  # fmt: skip
+    summed = {1, 2} & set(wanted)
     return attention_nest(
         context, plan.note, [OUTPUTS[i] for i in sorted(wanted)],
-        (operands, block, scores, weights, by_scores, sums), (Fill(operands),),
+        (operands, sums, of_rows, block, scores, weights, by_scores),
+        (Fill(operands), *((Clear(sums),) if summed else ()), Fill(of_rows)),
         (
             Fill(block),
             _leaf("register tiles of q kt", _AttentionGrad.scores_of,
@@ -151,7 +157,7 @@ def _nest(context: AttentionContext) -> Nest:
                   Effect(("column",), ("scores",), fills="weights")),
             Fill(weights), *_of_scores(context, Fill(by_scores)), *_over_rows(context),
         ),
-        (*((Fill(sums),) if {1, 2} & set(wanted) else ()), *_results_of_sums(context)),
+        (*((Fill(sums),) if summed else ()), *_results_of_sums(context)),
     )  # fmt: skip
 
 
@@ -183,7 +189,7 @@ def _over_rows(context: AttentionContext) -> Iterator[Statement]:
             over_rows = partial(_AttentionGrad.over_rows, index=index)
             effect = Effect(("column",), (read, "rows"), fills="sums")
             yield _leaf("register tiles over rows", over_rows, effect)
-    if not always_le(context.plan.rows, K_BLOCK):
+    if not is_one_block(context.plan.rows):
         effect = Effect(("column",), fills="sums")
         yield _leaf("ends of chains", _AttentionGrad.end_chains, effect)
 
@@ -214,7 +220,7 @@ class _AttentionGrad(AttentionKernel):
         super().__init__(context, head_of(context, place), whole)
         self.operand = context.plan.operand
         self.memory: BackwardMemory = place.memory["operands"]
-        self.taint: Taint = place.filled.get("operands", [])
+        self.taint: Taint = place.filled.get("numbers", place.filled.get("operands", []))
 
     @property
     def here(self) -> HeadRows:
@@ -222,8 +228,7 @@ class _AttentionGrad(AttentionKernel):
         return self.block_rows.rows
 
     def prepare(self) -> Taint:
-        """Copies what all blocks read, and clears sums; what was read of which a part may be not
-        finite."""
+        """Copies what all blocks read; what was read of which a part may be not finite."""
         memory = self.memory
         self.pack(self.operand("k"), memory.keys, [])
         taint = self.untainted()
@@ -231,13 +236,21 @@ class _AttentionGrad(AttentionKernel):
             taint = self.pack(self.operand("v"), memory.values, taint)
         if memory.key_rows is not None:
             taint = self.copy(self.operand("k"), 0, self.columns, memory.key_rows, taint)
+        return taint
+
+    def clear_sums(self) -> None:
+        """Those of a head, from which on blocks add."""
+        memory = self.memory
         every = (*memory.sums.values(), *memory.chains.values())
         for matrix in {id(each): each for each in every}.values():
             start = self.zero
             if matrix not in memory.chains.values():
                 start = first_addend(self.builder, (self.rows,), self.zero)
             self._each_place(matrix, partial(self._set, matrix, start))
-        taint = self.read(self.operand("delta"), taint)
+
+    def numbers_of_rows(self) -> Taint:
+        """What was read, with the numbers of all rows."""
+        taint = self.read(self.operand("delta"), self.taint)
         return self.read(self.operand("logsumexp"), taint, self.finite)
 
     def copies(self, rows: HeadRows) -> GradRows:
@@ -343,7 +356,6 @@ class _AttentionGrad(AttentionKernel):
     ) -> None:
         """Adds leftᵀ · right of a block of rows."""
         cut = LoopCut(self.columns, self.tile_rows)
-        rest = cut.rest
         end = self.column_end(rows.first, self.block)
         seen = self.numbers.div(self.numbers.add(end, self.tile_rows - 1), self.tile_rows)
         tiles = self.numbers.minimum(cut.whole, seen)
@@ -369,32 +381,18 @@ class _AttentionGrad(AttentionKernel):
                 for place, value in zip(places, products, strict=True):
                     self.store(sums, *place, value)
 
-            self.loop(
-                0, tiles, "tile",
-                lambda i: tile(self.numbers.mul(i, self.tile_rows), self.tile_rows),
-            )  # fmt: skip
-            last = self.numbers.mul(cut.whole, self.tile_rows)
-            if not isinstance(rest, int):
-                self.loop(0, rest, "rest", lambda i: tile(self.numbers.add(last, i), 1))
-            elif rest:
-                tile(last, rest)
+            self.in_tiles(cut, tiles, "tile", tile)
 
         self.column_tiles(columns, across)
 
     def _each_place(self, matrix: Matrix, body: Body) -> None:
         cut = LoopCut(matrix.memory.size // self.lanes, GROUP)
-        rest = cut.rest
 
         def several(first: Number, count: int) -> None:
             for i in range(count):
                 body(self.numbers.add(first, i))
 
-        self.loop(0, cut.whole, "v", lambda number: several(self.numbers.mul(number, GROUP), GROUP))
-        last = self.numbers.mul(cut.whole, GROUP)
-        if isinstance(rest, int):
-            several(last, rest)
-        else:
-            self.loop(0, rest, "rest", lambda i: body(self.numbers.add(last, i)))
+        self.in_tiles(cut, cut.whole, "v", several)
 
     def _set(self, matrix: Matrix, value: LoopValue, number: Number) -> None:
         self.builder.store(matrix.memory, self.numbers.index((number, self.lanes)), value)

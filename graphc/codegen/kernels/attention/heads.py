@@ -21,7 +21,7 @@ from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, ceil_div, fixed, known_number
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr
@@ -160,6 +160,19 @@ class Heads:
         index = self.numbers.index((row, matrix.stride), (column, 1))
         self.builder.store(matrix.memory, index, value)
 
+    def in_tiles(
+        self, cut: LoopCut, end: Number, hint: str, body: Callable[[Number, int], None]
+    ) -> None:
+        """`body(first element, elements)` for the whole tiles below `end`, then for what is left:
+        at once, or, where it is a size, one by one."""
+        n = self.numbers
+        self.loop(0, end, hint, lambda tile: body(n.mul(tile, cut.size), cut.size))
+        last, rest = n.mul(cut.whole, cut.size), known_number(cut.rest)
+        if rest is None:
+            self.loop(0, cut.rest, "rest", lambda i: body(n.add(last, i), 1))
+        elif rest:
+            body(last, rest)
+
     # -- tiles -------------------------------------------------------------------------------
 
     def row_tiles(self, rows: HeadRows, begin: Number, body: Callable[[Number, int], None]) -> None:
@@ -180,29 +193,21 @@ class Heads:
         self, columns: Extent, body: Callable[[Number, int], None], straight: bool = False
     ) -> None:
         """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
-        or `straight` on; the number of the last one is no value of a loop."""
+        or `straight` on; the number of the last one is no value of a loop. Where its vectors are a
+        size, there is code for each number of them."""
         whole = LoopCut(columns, self.tile_vectors * self.lanes).whole
         rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
-        if not isinstance(whole, int) or not isinstance(rest, int):
-            self._sized_tiles(whole, rest, body)
-            return
         if straight:
-            for number in range(whole):
+            for number in range(fixed(whole)):
                 body(number, self.tile_vectors)
         else:
             self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
-        if rest:
-            body(whole, rest)
-
-    def _sized_tiles(
-        self, whole: Extent, rest: Extent, body: Callable[[Number, int], None]
-    ) -> None:
-        """As many whole tiles, and one of `rest` vectors."""
-        builder = self.builder
-        self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
-        for vectors in range(1, self.tile_vectors + 1):
-            held = builder.compare("eq", self.numbers.value(rest), self.numbers.value(vectors))
-            with builder.if_(held) as branch:
+        left = known_number(rest)
+        if left:
+            body(whole, left)
+        for vectors in range(1, self.tile_vectors + 1) if left is None else ():
+            held = self.numbers.compare("eq", rest, vectors)
+            with self.builder.if_(held) as branch:
                 with branch.then():
                     body(whole, vectors)
                 with branch.otherwise():

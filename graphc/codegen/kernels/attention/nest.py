@@ -34,7 +34,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import fixed
+from graphc.ir.dims import fixed, known_number
 from graphc.schedule.access import unflatten
 
 K = TypeVar("K")
@@ -43,7 +43,7 @@ K = TypeVar("K")
 @dataclass(frozen=True, slots=True)
 class HeadStage:
     """Scratch of one head, or of a block of its rows. `copied`: writes what fills it, and gives
-    what readers read it by; of what leaves fill nothing."""
+    what readers read it by; of what leaves fill nothing. `cleared`: writes zeros."""
 
     name: str
     holds: Holds
@@ -52,12 +52,14 @@ class HeadStage:
     whole: tuple[str, ...]
     scratch: Callable[[AttentionContext], Any]
     copied: Callable[[AttentionContext, NestPlace], Any] | None = None
+    cleared: Callable[[AttentionContext, NestPlace], None] | None = None
 
     def declare(self, context: AttentionContext) -> Any:
         return self.scratch(context)
 
     def clear(self, context: AttentionContext, place: NestPlace) -> None:
-        raise NotImplementedError("copies and scores are written, never cleared")
+        assert self.cleared is not None, f"{self.name} is written, never cleared"
+        self.cleared(context, place)
 
     def fill(self, context: AttentionContext, place: NestPlace) -> Any:
         return None if self.copied is None else self.copied(context, place)
@@ -99,8 +101,7 @@ def head_of(context: AttentionContext, place: NestPlace) -> Head:
 def rows_of(context: AttentionContext, place: NestPlace) -> HeadRows:
     """The rows of the block that the loop is at; written once, where a block begins."""
     plan, n, span = context.plan, context.builder.numbers, place["block"]
-    over = plan.rows % plan.tile_rows
-    rest = over if isinstance(over, int) else None
+    rest = known_number(plan.rows % plan.tile_rows)
     if span.bounds is None:
         assert rest is not None
         rows = fixed(plan.rows)

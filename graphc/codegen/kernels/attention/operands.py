@@ -13,10 +13,9 @@ from collections.abc import Callable
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.attention.heads import Heads, Matrix
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, ceil_div, fixed
+from graphc.ir.dims import Extent, at_least, ceil_div, fixed
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.attention.heads import AttentionContext, Head, HeadRows, Matrix
 from graphc.codegen.kernels.attention.operands import Operands
-from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend
+from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number, is_known
 from graphc.ir.dims import Extent, always_le
@@ -140,7 +140,7 @@ class AttentionKernel(Operands):
         if start is not None:
             return chain(begin, end, start)
         zeros = [self.zero] * count
-        if always_le(extent, K_BLOCK):
+        if is_one_block(extent):
             return chain(begin, end, zeros)
         totals = [first_addend(self.builder, (extent,), self.zero)] * count
         with self.builder.loop(0, end, K_BLOCK, carried=totals, hint="chain") as outer:

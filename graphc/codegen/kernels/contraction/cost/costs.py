@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from graphc.codegen.kernels.contraction.cost.tiles import Columns
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.target import Target
+from graphc.ir.dims import at_least
 from graphc.ops.kinds.index_expr import Variable, flatten, of
 from graphc.schedule.access import Index
 

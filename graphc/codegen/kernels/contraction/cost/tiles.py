@@ -15,6 +15,7 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.nests.tails import Run
 from graphc.codegen.target import Target
+from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, flatten, of
 from graphc.schedule.access import Index, unflatten
 
@@ -102,6 +103,14 @@ class Columns:
     def vectors(self) -> int:
         return self.blocks * self.row_count
 
+    def lanes_of(self, block: Expr, vectors: int) -> int:
+        """How many columns so many vectors of a single row have from `block` on: a tile that ends
+        in the masked vector is one of its own, whose place is known."""
+        lanes = vectors * self.lanes
+        if not block.is_constant:
+            return lanes
+        return min(lanes, self.lanes_used - fixed(block.constant) * self.lanes)
+
     @property
     def is_plain(self) -> bool:
         """One row of whole vectors."""
@@ -135,8 +144,7 @@ class Columns:
         """The n coordinate at a position along the lanes of a row of vectors."""
         extents = self.residues.extents
         at: dict[int, Expr] = {}
-        row = of(row) if isinstance(row, int) else row
-        for axes, flat in ((self.lane_axes, position), (self.row_axes, row)):
+        for axes, flat in ((self.lane_axes, position), (self.row_axes, of(row))):
             items = unflatten(flat, tuple(extents[axis] for axis in axes))
             at.update(zip(axes, items, strict=True))
         return self.residues.index(tuple(at[axis] for axis in range(len(extents))))

@@ -24,9 +24,8 @@ from graphc.codegen.kernels.contraction.problem.view import (
     ResidueClass,
     batch_variables,
 )
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le, is_symbolic
+from graphc.ir.dims import always_le, at_least, is_symbolic
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import Case
 

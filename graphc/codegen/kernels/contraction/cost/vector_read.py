@@ -23,9 +23,8 @@ from graphc.codegen.kernels.contraction.cost.tilings import Tiling
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, group_variable
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.target import Target
-from graphc.ir.dims import ceil_div, fixed, is_symbolic
+from graphc.ir.dims import at_least, ceil_div, fixed, is_symbolic
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case

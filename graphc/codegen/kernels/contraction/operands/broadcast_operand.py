@@ -163,7 +163,7 @@ class PackedAhead:
 
     @property
     def text(self) -> str:
-        return f"{self.problem.dtype} [groups of rows][k][{self.packing.width} rows]"
+        return f"{self.problem.dtype.value} [groups of rows][k][{self.packing.width} rows]"
 
     def declare(self, emit: Emitter) -> BroadcastPacker:
         problem, extents = self.problem, tuple(variable.extent for variable in self.used)

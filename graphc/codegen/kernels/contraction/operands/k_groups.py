@@ -439,9 +439,7 @@ class GroupColumns:
 
     def _copied(self, emit: Emitter, span: Span, memory: GroupMemory) -> CopiedColumns:
         problem, lanes, size = self.problem, emit.lanes, self.group.size
-        start, width = span.first * lanes, span.size * lanes
-        if start.is_constant:
-            width = min(width, self.columns.lanes_used - fixed(start.constant))
+        start, width = span.first * lanes, self.columns.lanes_of(span.first, span.size)
 
         def element(k: Expr, column: Expr) -> Case | None:
             n = self.columns.index(start + column)

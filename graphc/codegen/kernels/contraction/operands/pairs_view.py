@@ -18,6 +18,7 @@ from graphc.codegen.kernels.contraction.operands.least_magnitude import least_fi
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, settled
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
+from graphc.ir.dims import known_number
 from graphc.ir.types import DType
 from graphc.lazy import lazy
 from graphc.ops.kinds.contract import Contract, Pairing
@@ -101,8 +102,7 @@ class PairsView(ContractionView):
             return None
         member = self._member(case, odd=False)
         place = super().place(Case(member.operand, member.index))
-        step = None if place is None else place[1].coefficient(along)
-        return step if isinstance(step, int) else None
+        return None if place is None else known_number(place[1].coefficient(along))
 
 
 @dataclass(frozen=True, slots=True)

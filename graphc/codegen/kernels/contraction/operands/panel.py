@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent, at_least
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 
@@ -74,10 +72,9 @@ class Panel:
                 return start + (begin + at) * self.columns + c
 
             def row(at: Expr) -> None:
-                cut = LoopCut(width, copier.lanes)
-                for block in range(fixed(cut.tiles)):
-                    rest = 0 if block < cut.whole else fixed(cut.rest)
-                    copier.vector(of(block), rest, read, position, self.memory, at, whole)
+                for block, first in enumerate(range(0, width, copier.lanes)):
+                    there = min(width - first, copier.lanes)
+                    copier.vector(of(block), there, read, position, self.memory, at, whole)
 
             if transposed:
                 copier.transposed(count, width, read, position, self.memory, whole)

@@ -30,7 +30,6 @@ from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
-from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
@@ -98,7 +97,7 @@ class PanelPerTile:
 
     @property
     def text(self) -> str:
-        return f"{self.problem.dtype} [k][{self.width} columns]"
+        return f"{self.problem.dtype.value} [k][{self.width} columns]"
 
     def declare(self, emit: Emitter) -> Panel:
         return Panel(emit.copier, emit.view, self.name, self.problem.depth, self.width)
@@ -113,9 +112,7 @@ class PanelPerTile:
             (columns, place[name])
             for name, columns in column_names(self.columns) if name in place.spans
         )  # fmt: skip
-        start, width = span.first * emit.lanes, span.size * emit.lanes
-        if start.is_constant:
-            width = min(width, columns.lanes_used - fixed(start.constant))
+        start, width = span.first * emit.lanes, columns.lanes_of(span.first, span.size)
         return panel.fill(
             lambda run: run(of(0)), width, problem.depth,
             lambda _, k, c: problem.view.vector(

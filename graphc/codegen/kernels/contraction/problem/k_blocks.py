@@ -34,7 +34,7 @@ def cut(k: Shape, each: int = 1) -> tuple[int, int]:
     inner = each
     for axis in reversed(range(len(k))):
         extent: Extent = k[axis]
-        if not always_le(inner * extent, K_BLOCK):
+        if not is_one_block(inner * extent):
             if axis > 0 and not isinstance(extent, int):
                 raise UndecidedSizeError(f"where sums over {extent} are cut depends on it")
             return axis, max(K_BLOCK // inner, 1)
@@ -42,6 +42,11 @@ def cut(k: Shape, each: int = 1) -> tuple[int, int]:
             return 0, max(K_BLOCK // inner, 1)
         inner *= fixed(extent)
     return 0, k[0] if k else 1
+
+
+def is_one_block(products: Extent) -> bool:
+    """Whether so many are at most one K block, at every size."""
+    return always_le(products, K_BLOCK)
 
 
 def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -> LoopValue:
@@ -117,7 +122,7 @@ class KLoops:
         if self._is_cut_at_run_time():
             return self._cut_at_run_time()
         products: Extent = math.prod(self.k)
-        if always_le(products * self.each, K_BLOCK):
+        if is_one_block(products * self.each):
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
         start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import ceil_div, fixed
+from graphc.ir.dims import ceil_div, fixed, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -226,8 +226,7 @@ class ContractionView:
             return None
         steps = {linear.coefficient(along) for _, linear in self.places(case)}
         steps = steps - {0} if len(steps) > 1 else steps
-        step = next(iter(steps)) if len(steps) == 1 else None
-        return step if isinstance(step, int) else None
+        return known_number(next(iter(steps))) if len(steps) == 1 else None
 
     def is_affine(self, case: Case | None) -> bool:
         """Whether the element is one unguarded read, its address free of quotients."""
@@ -262,7 +261,7 @@ def settled(case: Case) -> Case | None:
     """The case without guards that always hold; None where one never does."""
     guards: list[Guard] = []
     for item, low, high in case.guards:
-        expression = of(item) if isinstance(item, int) else item
+        expression = of(item)
         if expression.below(low) or expression.at_least(high):
             return None
         if not expression.within(low, high):

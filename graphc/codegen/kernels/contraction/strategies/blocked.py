@@ -276,7 +276,8 @@ class PackedRows:
     def text(self) -> str:
         plan = self.parts.plan
         assert plan.packing is not None
-        return f"{plan.problem.dtype} [{self.parts.groups} groups][k][{plan.packing.width} rows]"
+        dtype, width = plan.problem.dtype.value, plan.packing.width
+        return f"{dtype} [{self.parts.groups} groups][k][{width} rows]"
 
     def declare(self, emit: Emitter) -> BroadcastPacker:
         parts, packing = self.parts, self.parts.plan.packing
@@ -354,7 +355,7 @@ class PackedColumns:
 
     @property
     def text(self) -> str:
-        return f"{self.parts.plan.problem.dtype} [tile][k][{self.parts.width} columns]"
+        return f"{self.parts.plan.problem.dtype.value} [tile][k][{self.parts.width} columns]"
 
     def declare(self, emit: Emitter) -> Panel:
         parts, depth = self.parts, emit.problem.depth
@@ -384,7 +385,7 @@ class PackedColumns:
         run = self.parts.columns.runs[part.run]
         width = run.size * lanes
         if run.count == 1:
-            width = min(width, columns.lanes_used - run.first * lanes)
+            width = columns.lanes_of(of(run.first), run.size)
 
         def tiles(body: Callable[[Expr], None]) -> None:
             with emit.builder.loop(part.begin, part.end, hint="columns") as loop:

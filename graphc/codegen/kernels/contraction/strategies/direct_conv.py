@@ -68,7 +68,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Run, Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -205,9 +204,8 @@ class LineResults:
     def write(self, emit: Emitter, place: NestPlace) -> None:
         problem, columns = self.plan.problem, place["columns"]
         epilogue: TransposedEpilogue = place.memory["transposed"]
-        first, along = columns.first * emit.lanes, columns.size * emit.lanes
-        if first.is_constant:
-            along = min(along, self.plan.columns.lanes_used - fixed(first.constant))
+        first = columns.first * emit.lanes
+        along = self.plan.columns.lanes_of(columns.first, columns.size)
         epilogue.store(
             place.memory["sums"], lambda position: position * self.width, along,
             lambda i, position: emit.view.out(problem.batch, problem.m(position), (first + i,)),

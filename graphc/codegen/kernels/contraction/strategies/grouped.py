@@ -35,7 +35,6 @@ from graphc.codegen.kernels.contraction.operands.k_groups import (
 from graphc.codegen.kernels.contraction.operands.least_magnitude import is_normal
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
-from graphc.codegen.kernels.typical import at_least
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
     OF_NUMBERS,
@@ -52,7 +51,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
+from graphc.ir.dims import at_least, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
 LANES = (4, 8, 16)

@@ -155,7 +155,7 @@ class ParityResults:
 
     @property
     def text(self) -> str:
-        return f"{self.problem.dtype} [class][{self.problem.rows} rows][columns]"
+        return f"{self.problem.dtype.value} [class][{self.problem.rows} rows][columns]"
 
     @property
     def skipped(self) -> tuple[Axis, ...]:

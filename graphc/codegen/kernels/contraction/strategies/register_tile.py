@@ -49,7 +49,6 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import always_le
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -77,7 +76,7 @@ class RegisterTile:
         emit = self.emit
         places = at.places(lane)
         m = [emit.problem.m(at.row_number(r)) for r in range(at.rows)]
-        first = of(start) if isinstance(start, int) else start
+        first = of(start)
 
         def body(k: Index, sums: list[LoopValue]) -> list[LoopValue]:
             columns = [
@@ -255,7 +254,7 @@ class TileLoops:
         splits, rows = self.splits(), self.rows(True)
         if sum(split.tiles for split in splits) != 1:
             return tuple(splits)
-        return () if always_le(rows.tiles, 1) else (rows,)
+        return () if rows.is_one_tile else (rows,)
 
     def statements(self, by_rows: bool) -> tuple[Statement, ...]:
         rows = self.rows(by_rows)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.emission.axes import sum_axis
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
-from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, cut
+from graphc.codegen.kernels.contraction.problem.k_blocks import cut, is_one_block
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import ForEach, Holds, NestPlace, Room, Split, Statement
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import always_le
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 
@@ -104,7 +103,7 @@ class Taps:
 
 def is_cut(k: Shape) -> bool:
     """Whether there are several K blocks."""
-    return not always_le(math.prod(k), K_BLOCK)
+    return not is_one_block(math.prod(k))
 
 
 def in_k_blocks(

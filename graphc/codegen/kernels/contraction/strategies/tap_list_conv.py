@@ -42,7 +42,6 @@ from graphc.codegen.kernels.contraction.strategies.tap_list import (
     planes_of,
     store_sums,
 )
-from graphc.codegen.kernels.typical import at_least, at_most
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
@@ -63,7 +62,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le, is_symbolic
+from graphc.ir.dims import always_le, at_least, at_most, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.schedule.access import Index, unflatten
@@ -264,8 +263,8 @@ class PartCopy:
 
     @property
     def text(self) -> str:
-        planes = self.planes
-        return f"{planes.plan.problem.dtype} [k][{planes.places} places][{planes.width} along]"
+        planes, dtype = self.planes, self.planes.plan.problem.dtype.value
+        return f"{dtype} [k][{planes.places} places][{planes.width} along]"
 
     def declare(self, emit: Emitter) -> Buffer:
         size = emit.view.k[0] * self.planes.places * self.planes.width
