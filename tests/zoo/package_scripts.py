@@ -3,32 +3,9 @@ package_worker.py: it has PyTorch, numbers to work on, and shows results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Package(NamedTuple):
-    """`modules`: what is imported. `light`: meant for .ci/run. `stops`: why it is known not to run
-    to its end, "" where it does."""
-
-    modules: tuple[str, ...]
-    script: Callable[[Any], None]
-    light: bool
-    stops: str
-
-
-PACKAGES: dict[str, Package] = {}
-
-
-def package(*modules: str, light: bool = False, stops: str = "") -> Any:
-    """Declare the script of the package that `modules` are of."""
-
-    def declare(script: Callable[[Any], None]) -> Callable[[Any], None]:
-        PACKAGES[script.__name__.rstrip("_")] = Package(modules, script, light, stops)
-        return script
-
-    return declare
-
+from tests.zoo.package_list import package
 
 # -- training ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import importlib
 import json
 import sys
 import traceback
+import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ class Bench:
                 if p.is_floating_point():
                     scale = 0.5 / max(p[0].numel() if p.dim() > 1 else 1, 1) ** 0.5
                     values = scale * random.standard_normal(tuple(p.shape)) + (p.dim() == 1)
-                    p.copy_(self.torch.from_numpy(values.astype(np.float32)))
+                    p.copy_(self.torch.from_numpy(np.asarray(values, np.float32)))
         return module
 
     def show(self, *values: Any) -> None:
@@ -109,9 +110,13 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
             from frontend.install import install_as
 
             install_as("torch")
+        else:  # see worker.py: torchvision's wheel beside another PyTorch
+            part = "torchvision._meta_registrations"
+            sys.modules[part] = types.ModuleType(part)
         import torch
 
-        from tests.zoo.package_scripts import PACKAGES
+        from tests.zoo import package_domains, package_scripts  # noqa: F401 (they declare)
+        from tests.zoo.package_list import PACKAGES
 
         package = PACKAGES[name]
         for module in package.modules:

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.zoo.package_scripts import PACKAGES
+from tests.zoo import package_domains, package_scripts  # noqa: F401 (they declare)
+from tests.zoo.package_list import PACKAGES
 
 SECONDS = 240
 """Of one process."""

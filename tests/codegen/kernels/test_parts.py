@@ -12,7 +12,7 @@ import graphc
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.target import Target
-from graphc.ops import composite, order, reduce
+from graphc.ops import composite, indexing, order, reduce
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
 
@@ -28,7 +28,22 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "scan_rows": (lambda x: order.cumsum(x, axis=1), ("f32[9,37]",)),
     "scan_columns": (lambda x: order.cumprod(x, axis=1), ("f32[3,7,29]",)),
     "sort": (lambda x: order.argsort(x, axis=1), ("f32[3,37,4]",)),
-}
+    "scatter_to_rows": (
+        lambda x, at, d: indexing.index_add(x, at, d, axis=0),
+        ("f32[5,37]", "i64[40]", "f32[40,37]"),
+    ),
+    "scatter_set": (
+        lambda x, at, d: indexing.index_set(x, at, d, axis=0), ("f32[5,35]", "i32[9]", "f32[9,35]")
+    ),
+    "scatter_in_batches": (
+        lambda x, at, d: indexing.index_add(x, at, d, axis=1),
+        ("f32[3,5,20]", "i64[9]", "f32[3,9,20]"),
+    ),
+    "scatter_in_rows": (
+        lambda x, at, d: indexing.scatter_add(x, at, d, axis=1),
+        ("f32[5,18]", "i64[5,30]", "f32[5,30]"),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.sampled(4)
@@ -40,11 +55,15 @@ def test_parts_of_a_range_give_the_whole(name: str, native_target: Target) -> No
         function(*(builder.input(f"x{i}", type) for i, type in enumerate(types)))
     )
     _, plan = plan_graph(graph)
-    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
+    *_, launch = [step for step in plan.steps if isinstance(step, Launch)]
     kernel = lower(launch.kernel, native_target)
     assert kernel.extent > 1
     random = np.random.default_rng(0)
-    inputs = [random.standard_normal(b.size).astype(np.float32) for b in kernel.buffers[:-1]]
+    inputs = [
+        random.standard_normal(b.size).astype(np.float32) if b.dtype.is_float
+        else random.integers(0, 5, b.size).astype(b.dtype.numpy)
+        for b in kernel.buffers[:-1]
+    ]  # fmt: skip
     place = kernel.buffers[-1]
     unset = np.nan if place.dtype.is_float else -1
     whole = np.full(place.size, unset, place.dtype.numpy)
