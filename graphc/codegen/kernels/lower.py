@@ -115,10 +115,13 @@ def by_nest(
         scatter, (output,) = plan_scatter(kernel.body, target), body.outputs
         arrays = tuple(values[operand] for operand in scatter.node.operands)
         positions = scatter.op.positions(arrays, dict(body.nodes[output.node].attributes))
-        source = Combined(arrays[2], positions, scatter.op.put)
-        operand = {"y0": arrays[0].reshape(-1)}
-        stored = run_elements(scatter.nest(), operand, sizes, combined={"y0": source})
-        return [(stored["y0"], values[output].reshape(-1))]
+        source = Combined(arrays[2], positions, scatter.op.put, scatter.source_axes)
+        nest = scatter.nest()
+        extents = {axis.name: evaluate(axis.extent, sizes) for axis in nest.axes}
+        operand = arrays[0].reshape([extents[name] for name in nest.outputs[0].axes])
+        combined = {} if 0 in scatter.types[2].shape else {"y0": source}
+        stored = run_elements(nest, {"y0": operand}, sizes, parts=3, combined=combined)
+        return [(stored["y0"].reshape(-1), values[output].reshape(-1))]
     raise LoweringError(f"a kernel of recipe {kernel.recipe} has no nest")
 
 

@@ -10,6 +10,7 @@ not hold what is read (N7) or has no room for it (N9), or sources are not combin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,13 +37,34 @@ class _Kept:
 
 @dataclass(slots=True)
 class Combined:
-    """Sources along their axes, where in a flat output each goes, and `put(output, positions,
-    sources)`, flat arrays, which combines them in order. `done`: how many are."""
+    """Sources along `axes` of the nest, where in a flat output each goes, and `put(output,
+    positions, sources)`, flat arrays, which combines them in order. Along axes of elements each
+    position has sources of its own; `done`: how many of them are combined."""
 
     sources: Array
     positions: Array
     put: Callable[[Array, Array, Array], None]
-    done: int = 0
+    axes: tuple[str, ...]
+    done: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def begin(self, elements: Sequence[bool]) -> None:
+        """Nothing is done; which of the axes are of elements."""
+        shape = [n if each else 1 for n, each in zip(self.sources.shape, elements, strict=True)]
+        self.done = np.zeros(shape, np.int64)
+
+    @property
+    def count(self) -> int:
+        """Sources of one position of the axes of elements."""
+        return self.sources.size // max(self.done.size, 1)
+
+    @property
+    def missing(self) -> int:
+        return int((self.count - self.done).sum())
+
+    def turns(self) -> Array:
+        """When each is combined, of those of its position."""
+        shape = [n // m if m else n for n, m in zip(self.sources.shape, self.done.shape)]
+        return np.broadcast_to(np.arange(math.prod(shape)).reshape(shape), self.sources.shape)
 
 
 def run_elements(
@@ -56,6 +78,9 @@ def run_elements(
     sums, combined = sums or {}, combined or {}
     stored = {name: np.zeros(values[name].shape, values[name].dtype) for name in values}
     stored |= {name: np.zeros_like(each.elements[..., 0]) for name, each in sums.items()}
+    for each in combined.values():
+        roles = {axis.name: axis.role for axis in nest.axes}
+        each.begin([roles.get(name) is Role.ELEMENTS for name in each.axes])
     times = {name: np.zeros(stored[name].shape, np.int64) for name in stored}
     for part in parts_of(nest, sizes or {}, parts):
         _ElementsPart(nest, sizes or {}, part, values, stored, times, sums, combined).run()
@@ -64,8 +89,8 @@ def run_elements(
         if missing:
             raise broken("N3", f"{missing} of {count.size} elements of {name} are not stored")
     for name, each in combined.items():
-        if each.done != each.sources.size:
-            said = f"{each.sources.size - each.done} of {each.sources.size} sources are not"
+        if each.missing:
+            said = f"{each.missing} of {each.sources.size} sources are not"
             raise broken("N11", f"{said} combined into {name}")
     return stored
 
@@ -129,19 +154,22 @@ class _ElementsPart(NestWalk):
 
     def _combine(self, name: str, at: RunAt) -> None:
         """The sources of the place, which are those that follow, into what is stored."""
-        each, axes = self.combined[name], [a for a in self.nest.axes if a.role is Role.SOURCES]
-        numbers = np.arange(each.sources.size).reshape(each.sources.shape)
-        here = numbers[np.ix_(*(self._range(axis.name, at) for axis in axes))].ravel()
-        positions = each.positions.ravel()[here]
-        if not np.array_equal(here, each.done + np.arange(len(here))):
-            said = (
-                f"sources {here.min()} to {here.max()} are combined into {name} behind {each.done}"
-            )
-            raise broken("N11", said)
+        each = self.combined[name]
+        ranges = [self._range(axis, at) for axis in each.axes]
+        here = np.ix_(*ranges) if ranges else ...
+        apart = tuple(slice(r.start, r.stop) if n > 1 else slice(None)
+                      for r, n in zip(ranges, each.done.shape))  # fmt: skip
+        turns, done = each.turns()[here], each.done[apart or ...]
+        count = turns.size // max(done.size, 1)
+        shape = [n // m for n, m in zip(turns.shape, done.shape)]
+        if not np.array_equal(turns, done + np.arange(count).reshape(shape)):
+            said = f"sources {turns.min()} to {turns.max()} are combined into {name} behind "
+            raise broken("N11", said + str(done.max()))
+        positions = each.positions[here].ravel()
         if not self.times[name].ravel()[positions].all():
             raise broken("N11", f"sources are combined into {name}, and it is not stored before")
-        each.put(self.stored[name].reshape(-1), positions, each.sources.ravel()[here])
-        each.done += len(here)
+        each.put(self.stored[name].reshape(-1), positions, each.sources[here].ravel())
+        done += count
 
     def _place(self, axes: Sequence[str], at: RunAt) -> Any:
         return np.ix_(*(self._range(axis, at) for axis in axes)) if axes else ...

@@ -32,7 +32,8 @@ class Role(Enum):
     SUM = "sum"
     ELEMENTS = "elements"
     SOURCES = "sources"
-    """What is combined into results, at positions that are data."""
+    """What is combined into results, at positions that are data: inside loops over elements those
+    whose positions these loops are at."""
 
     def __str__(self) -> str:
         return self.value

@@ -15,7 +15,7 @@ names the rule, the axis or stage, and the statement.
 | N8 | no operand is copied again for rows, columns or sums along which the copy is the same |
 | N9 | a stage has room for what it holds at a time, at every size |
 | N10 | a tail is legal for its extent, and the leaf inside takes it |
-| N11 | sources are combined into an output once, in order, by one thread, behind what stores it |
+| N11 | sources are combined into an output once, in order, by the thread that stored it before |
 
 What a leaf does is what its `Effect` says; that its code does so, the runner's numbers are compared
 with those of its loops for.
@@ -207,7 +207,8 @@ def _is_made_of(split: Split, other: Split) -> bool:
 
 
 def _combines(nest: Nest, listed: Sequence[Visit]) -> None:
-    """Where sources go is data: which of them meet is not known, so that their order is fixed."""
+    """Where sources go is data: which of them meet is not known, so that their order is fixed. Of
+    axes of elements around, a source and its place have the position in common."""
     sources = [axis for axis in nest.axes if axis.role is Role.SOURCES]
     names = [axis.name for axis in sorted(sources, key=lambda axis: axis.number)]
     combining = [each for each in listed if each.effect and each.effect.combines is not None]
@@ -215,10 +216,13 @@ def _combines(nest: Nest, listed: Sequence[Visit]) -> None:
         said = f"{', '.join(names) or 'no axis'} are combined by {len(combining)} leaves"
         raise broken("N11", f"sources along {said}")
     for visit in combining:
-        if nest.parallel:
-            said = f"threads divide {nest.parallel[0].name}, and sources may meet in any part"
-            raise broken("N11", said, visit.statement)
-        looped = [loop.split.axis.name for loop in visit.path]
+        around = [loop.split.name for loop in visit.path]
+        for split in nest.parallel:
+            if split.name not in around or split.axis.role is Role.SOURCES:
+                said = f"threads divide {split.name}, and sources may meet in any part"
+                raise broken("N11", said, visit.statement)
+        axes = [loop.split.axis for loop in visit.path]
+        looped = [axis.name for axis in axes if axis.role is Role.SOURCES]
         if looped != names:
             said = f"the loops around go through {', '.join(looped) or 'no axis'}, and not in order"
             raise broken("N11", f"{said} through {', '.join(names) or 'none'}", visit.statement)

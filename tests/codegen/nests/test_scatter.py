@@ -57,12 +57,16 @@ BODIES = {
     "along rows": body_of(indexing.scatter_add, 0, (6, 21), (4, 21), (4, 21)),
     "along columns": body_of(indexing.scatter_add, 1, (3, 6), (3, 9), (3, 9)),
     "whole rows": body_of(indexing.index_add, 0, (6, 21), (2, 5), (2, 5, 21)),
+    "in each row": body_of(indexing.scatter_add, 1, (3, 21), (3, 30), (3, 30)),
+    "in each batch": body_of(indexing.index_add, 1, (3, 6, 20), (9,), (3, 9, 20)),
+    "parts of rows": body_of(indexing.index_add, 0, (6, 5), (4,), (4, 5)),
     "the last stays": body_of(indexing.index_set, 1, (3, 6), (9,), (3, 9)),
     "one source": body_of(indexing.index_add, 0, (6,), (), ()),
     "no sources": body_of(indexing.scatter_add, 1, (3, 6), (3, 0), (3, 0)),
     "no rows": body_of(indexing.scatter_add, 0, (0, 6), (0, 6), (0, 6)),
     "open rows": body_of(indexing.index_add, 0, (6, 21), (N,), (N, 21)),
     "open columns": body_of(indexing.index_add, 0, (6, N), (4,), (4, N)),
+    "open batch": body_of(indexing.index_add, 1, (N, 6, 20), (9,), (N, 9, 20)),
 }
 
 
@@ -122,6 +126,16 @@ FAULTS: dict[str, tuple[str, str, Callable[[Nest], Nest], str]] = {
     "sources twice": ("N11", "along rows", lambda n: doubled(n, "s0"), "source0, source0"),
     "another order": ("N11", "along columns", inside_out, "source1, source0"),
     "threads that may meet": ("N11", "along rows", lambda n: divided_by(n, "copied"), "copied"),
+    "threads that divide sources": (
+        "N4", "in each batch", lambda n: divided_by(n, "s1"), "stores all tiles of s1"
+    ),
+    "threads that divide what is copied alone": (
+        "N11", "in each row", lambda n: divided_by(n, "copied"), "copied, and sources may meet"
+    ),
+    "each row's sources in another row": (
+        "N11", "in each row", lambda n: replace(n, body=(n.body[0], *n.body[1].body)),
+        "row, and sources may meet"
+    ),
     "a copy over what was combined": ("N11", "along rows", exchanged, "stored behind"),
     "a part of the operand": (
         "N3", "along rows", lambda n: in_place_of(n, "copied"), "axis element"
@@ -131,7 +145,7 @@ FAULTS: dict[str, tuple[str, str, Callable[[Nest], Nest], str]] = {
                                               {"extent": 20}), "source",
     ),
     "a last vector that is combined again": (
-        "N10", "whole rows", lambda n: resplit(n, "vectors", tail=Tail.CLAMPED), "source2"
+        "N10", "in each batch", lambda n: resplit(n, "vectors", tail=Tail.CLAMPED), "source2"
     ),
 }  # fmt: skip
 
@@ -168,6 +182,6 @@ def test_a_planted_fault_shows_where_it_is_run(fault: str) -> None:
     positions = plan.op.positions((x, at, new), {"axis": 0})
     nest = plan.nest()
     assert isinstance(nest.body[1], ForEach)
-    source = Combined(new, positions, plan.op.put)
+    source = Combined(new, positions, plan.op.put, plan.source_axes)
     with pytest.raises(VerifyError, match=f"rule N11: .*{said}"):
         run_elements(plant(nest), {"y0": x.reshape(-1)}, combined={"y0": source})
