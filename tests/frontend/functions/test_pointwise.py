@@ -76,7 +76,7 @@ def test_the_weight_of_lerp_is_promoted_where_it_has_no_dimensions(
     result.sum().backward()
     assert weight.grad.dtype is weight.dtype and weight.grad.item() == 2 * x.numel()
     if shape:
-        with pytest.raises(RuntimeError, match="expected dtype .* for `weight`"):
+        with pytest.raises(RuntimeError, match=r"expected dtype .* for `weight`"):
             torch.lerp(x, x, torch.ones(1, dtype=torch.float16))
 
 
