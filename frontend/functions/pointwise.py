@@ -190,8 +190,12 @@ def _times(x: Tensor, value: Any, kind: DType) -> Tensor:
 @public(method=True, in_place=True, node="Lerp")
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Any = None) -> Tensor:
     """input + weight · (end - input), exact at the weights 0 and 1. Raises RuntimeError where the
-    dtypes differ, NotImplementedError for integers."""
+    dtypes differ, but for that of a weight without dimensions, which is promoted;
+    NotImplementedError for integers."""
     need_tensors("lerp", input=input, end=end)
+    if isinstance(weight, Tensor) and not weight.dim() and end.dtype is input.dtype:
+        kind = result_type(input, end, weight)
+        input, end, weight = (casted(x, kind) for x in (input, end, weight))
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, Tensor) and x.dtype is not input.dtype:
             raise DTypeError(

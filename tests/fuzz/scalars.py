@@ -119,6 +119,8 @@ def case_of(call: str, random: np.random.Generator) -> Case:
     numbers = tuple((_number(random), _number(random), int(random.integers(5))) for _ in range(2))
     if "polynomial" in call:  # as many steps as the degree
         numbers = tuple((int(s) % 100, t, w) for s, t, w in numbers)
+    if "softplus" in call:  # below a threshold where exp overflows PyTorch's is infinite
+        numbers = tuple((s, min(t, 80), w) for s, t, w in numbers)
     return Case(call, tuple(dtypes), tuple(shapes), numbers, int(random.integers(1 << 30)))
 
 

@@ -63,6 +63,23 @@ def test_numbers_win_over_nan_in_fmax_and_fmin() -> None:
     assert (x.grad.tolist(), y.grad.tolist()) == ([1, 1], [0, 0])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_the_weight_of_lerp_is_promoted_where_it_has_no_dimensions(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    weight = torch.tensor(0.25, dtype=getattr(torch, dtype), requires_grad=True)
+    x = torch.full(shape, 1.0)
+    result = torch.lerp(x, x + 2, weight)
+    assert result.dtype is (torch.float64 if dtype == "float64" and not shape else torch.float32)
+    assert (result == 1.5).all()
+    result.sum().backward()
+    assert weight.grad.dtype is weight.dtype and weight.grad.item() == 2 * x.numel()
+    if shape:
+        with pytest.raises(RuntimeError, match=r"expected dtype .* for `weight`"):
+            torch.lerp(x, x, torch.ones(1, dtype=torch.float16))
+
+
 def test_lerp_is_exact_at_its_ends() -> None:
     x, y = torch.tensor([1e8, 0.1]), torch.tensor([1.0, 0.3])
     for weight in (0.0, torch.tensor(0.0)):
