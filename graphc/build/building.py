@@ -41,7 +41,7 @@ from graphc.errors import ArgumentError
 
 KINDS = ("object", "shared", "wheel", "page")
 _LINKED = ("shared", "wheel")
-FROM_OUTSIDE = frozenset(("fma", "fmaf", "fmod", "fmodf", "pow", "sched_yield"))
+FROM_OUTSIDE = frozenset(("fma", "fmod", "fmodf", "pow", "sched_yield"))
 """All that an object may need: functions of the C library's mathematics, the last one where threads
 wait for each other."""
 FROM_WINDOWS = frozenset(("fmod", "fmodf", "SwitchToThread", "___chkstk_ms"))

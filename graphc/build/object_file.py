@@ -19,7 +19,6 @@ from graphc.build.entry_points import AHEAD, DRIVER, EntryPoints, exported_names
 from graphc.build.error_texts import ErrorTexts
 from graphc.build.packed_weights import WeightPacking, packed_apart, weights_of
 from graphc.build.state_layout import StateLayout
-from graphc.codegen.llvm.fma import COMPUTED, COMPUTED_NAME
 from graphc.codegen.llvm.native import emit_linked
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.program.barrier import barrier_text
@@ -180,6 +179,4 @@ def object_code(
     if any(program.native.threads > 1 for program in built.programs):
         texts.append(barrier_text(target.triple))
     texts += [text for modules in kernels.values() for text in modules]
-    if target.fma == COMPUTED_NAME:
-        texts.append(COMPUTED)
     return emit_linked(texts, target, exported_names(name, built.threads, bool(built.ahead)))

@@ -40,7 +40,9 @@ class Target:
     quad_products: bool = False
     """The processor adds the products of four u8 and four i8."""
     fma: str = "llvm.fma"
-    """What computes a * b + c, rounded once: see codegen/llvm/fma.py."""
+    """What computes a * b + c of f32, rounded once: see codegen/llvm/fma.py."""
+    double_fma: str = "llvm.fma"
+    """The same of f64: the C library's where the processor has none, which has it on most."""
     needs: tuple[str, ...] = ()
     """What a processor has to have to run it, by LLVM's names of features."""
 
@@ -72,7 +74,7 @@ _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _NAMED = {
     target.name: target
     for target in (
-        Target("x86-64-v2", _X86, "x86-64-v2", "", 16, needs=_V2),
+        Target("x86-64-v2", _X86, "x86-64-v2", "", 16, fma="graphc.fma", needs=_V2),
         Target(
             "x86-64-v3", _X86, "x86-64-v3", "", 32,
             half_instructions=True, permuted_lanes=8, needs=_V3,
@@ -91,7 +93,7 @@ _NAMED = {
         Target(
             "wasm32", "wasm32-unknown-unknown", "generic",
             "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext,+mutable-globals", 16,
-            fma="graphc.fma",
+            fma="graphc.fma", double_fma="graphc.fma",
         ),
     )
 }  # fmt: skip
@@ -101,12 +103,13 @@ _FAST_PAIRS = ("cooperlake", "znver")
 """How LLVM's names of the processors begin whose `vdpbf16ps` takes no more time than one FMA of the
 same width. Since Sapphire Rapids Intel's take as much as four: their fast products of bf16 are
 those of tiles (AMX), which round otherwise."""
+_RELAXED = "llvm.wasm.relaxed.madd"
 _EXTENSIONS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "x86-64-v4": {
         "bf16": ("avx512bf16", {"paired_products": True}),
         "vnni": ("avx512vnni", {"quad_products": True}),
     },
-    "wasm32": {"relaxed": ("relaxed-simd", {"fma": "llvm.wasm.relaxed.madd"})},
+    "wasm32": {"relaxed": ("relaxed-simd", dict.fromkeys(("fma", "double_fma"), _RELAXED))},
 }
 """What a target may have besides: the name behind a `+`, the feature that LLVM knows, and what
 changes with it."""
@@ -203,6 +206,7 @@ def host() -> Target:
     triple, cpu = binding.get_process_triple(), binding.get_host_cpu_name()
     has_pairs = width == 64 and bool(features.get("avx512bf16"))
     fast = cpu.startswith(_FAST_PAIRS)
+    computes = triple.startswith("x86_64") and not features.get("fma")
     return Target(
         "host",
         triple,
@@ -216,6 +220,7 @@ def host() -> Target:
         paired_products=has_pairs and fast,
         slow_pairs=has_pairs and not fast,
         quad_products=width == 64 and bool(features.get("avx512vnni")),
+        fma="graphc.fma" if computes else "llvm.fma",
     )
 
 

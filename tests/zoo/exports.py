@@ -63,7 +63,7 @@ def exported(name: str) -> tuple[bool, str]:
             torch.nn.init.normal_(parameter, std=0.02)
     model.eval()
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
-    batch = len(next(iter(arrays.values())))
+    batch = len(next(iter(arrays.values()), ()))  # some take no tensor
     shared = {key for key, array in arrays.items() if not array.ndim or len(array) != batch}
     start = time.perf_counter()
     with torch.no_grad():

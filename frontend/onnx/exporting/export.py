@@ -76,11 +76,12 @@ def _arguments(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 @contextmanager
 def in_mode(model: Any, training: bool | None) -> Any:
-    """While this lasts a Module is in this mode (None: in its own)."""
-    if training is None or not hasattr(model, "modules"):
+    """While this lasts a Module is in this mode (None: in its own). One that is in it already is
+    left alone: its `train` may forget what was computed ahead."""
+    modes = [(module, module.training) for module in getattr(model, "modules", list)()]
+    if training is None or all(mode == training for _, mode in modes):
         yield
         return
-    modes = [(module, module.training) for module in model.modules()]
     model.train(training)
     try:
         yield

@@ -3,16 +3,18 @@
 A value in a model is a Tensor, or a NumPy array of numbers, which no trace has to know. An array of
 dtype object has sizes in it that are known only when the program runs. Tensors are made of numbers
 where an operator asks for one, and numbers of tensors where it asks for those: eagerly always, in a
-trace only of what depends on no input.
+trace only of what depends on no input. Sizes that were cast to floats are tensors to all but what
+makes ranges of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from frontend.engine.tensors.dtypes import int64
+from frontend.engine.tensors.dtypes import DType, int64
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import as_tensor, full, tensor
 from frontend.functions.shape import stack
@@ -21,6 +23,14 @@ MOST_NUMBERS = 64
 """Integer constants of at most as many elements are numbers; larger ones are tables of data."""
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSizes:
+    """An array of sizes that are known only when the program runs, cast to `dtype`."""
+
+    sizes: Array
+    dtype: DType
 
 
 def is_numbers(array: Array) -> bool:
@@ -44,6 +54,8 @@ def number_array(values: Any) -> Array:
 def as_numbers(value: Any) -> list[Any]:
     """A tensor or array of numbers as a flat list. In a trace a tensor that depends on an input
     raises TraceError."""
+    if isinstance(value, FloatSizes):
+        value = to_tensor(value)
     if isinstance(value, Tensor):
         return list(value._array("a number of an operator").reshape(-1).tolist())
     return list(np.asarray(value).reshape(-1).tolist())
@@ -51,7 +63,7 @@ def as_numbers(value: Any) -> list[Any]:
 
 def as_value(value: Any) -> Any:
     """What a caller passes, or NumPy gives: tensors and arrays as they are, numbers as arrays."""
-    if isinstance(value, Tensor | np.ndarray) or value is None:
+    if isinstance(value, Tensor | np.ndarray | FloatSizes) or value is None:
         return value
     if type(value) in (int, float, bool) or isinstance(value, np.generic):
         return np.asarray(value)
@@ -66,6 +78,8 @@ def to_tensor(value: Any) -> Tensor:
     """The tensor of a value."""
     if isinstance(value, Tensor):
         return value
+    if isinstance(value, FloatSizes):
+        return to_tensor(value.sizes).to(value.dtype)
     if value.dtype != object:
         return tensor(value) if value.size <= MOST_NUMBERS else as_tensor(value)
     flat = value.reshape(-1).tolist()

@@ -1,9 +1,10 @@
 """LLVM IR of a * b + c, rounded once.
 
 In: the function's text so far, a type and operands. Out: the instruction that gives the result, and
-the lines ahead of it. Where the processor or its C library has it (`llvm.fma`) it is one call.
-WebAssembly has it not: `llvm.wasm.relaxed.madd` rounds once on most machines, which has to be asked
-of the machine; `graphc.fma` are functions that compute it (`COMPUTED`). Both take registers.
+the lines ahead of it. Where the processor has it, or the C library (`llvm.fma`), it is one call.
+Else it takes registers: WebAssembly's `llvm.wasm.relaxed.madd` rounds once on most machines, which
+has to be asked of the machine; `graphc.fma` are functions that compute it (`COMPUTED`), and stand
+in each module that calls them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from graphc.codegen.llvm.function_text import ELEMENT, FunctionText, llvm_type, type_code
 from graphc.codegen.llvm.registers import joined_lanes, lanes_of
 from graphc.codegen.loop_ir.opcodes import VectorType
+from graphc.ir.types import DType
 
 OF_ANY_LANES = "llvm.fma"
 RELAXED_NAME, COMPUTED_NAME = "llvm.wasm.relaxed.madd", "graphc.fma"
@@ -21,14 +23,17 @@ REGISTER_BYTES = 16
 
 def fma_text(function: FunctionText, type: VectorType, operands: Sequence[str]) -> str:
     """The instruction; operands are texts without their type."""
-    if function.target.fma == OF_ANY_LANES:
+    target = function.target
+    base = target.double_fma if type.dtype is DType.f64 else target.fma
+    if base == OF_ANY_LANES:
         listed = [(llvm_type(type), operand) for operand in operands]
-        return function.intrinsic(f"{OF_ANY_LANES}.{type_code(type)}", llvm_type(type), listed)
+        return function.intrinsic(f"{base}.{type_code(type)}", llvm_type(type), listed)
     element, width = ELEMENT[type.dtype], REGISTER_BYTES // type.dtype.itemsize
     register = f"<{width} x {element}>"
+    name = f"{base}.{type_code(type.with_lanes(width))}"
+    function.declarations |= COMPUTED.get(name, {})
 
     def call(parts: Sequence[str]) -> str:
-        name = f"{function.target.fma}.{type_code(type.with_lanes(width))}"
         return function.intrinsic(name, register, [(register, part) for part in parts])
 
     if type.is_scalar:
@@ -50,43 +55,67 @@ def fma_text(function: FunctionText, type: VectorType, operands: Sequence[str]) 
     return f"shufflevector {vector} {joined}, {vector} poison, <{type.lanes} x i32> <{whole}>"
 
 
-COMPUTED = """
-declare i64 @llvm.ctlz.i64(i64, i1)
-declare i64 @llvm.fshl.i64(i64, i64, i64)
-declare i64 @llvm.fshr.i64(i64, i64, i64)
-declare i64 @llvm.umin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-
-; The product of two f32 is exact in f64. Its sum with the third is rounded to odd there: the last
-; bit says that there was a rest; so it is rounded once more without harm.
-define <4 x float> @graphc.fma.v4f32(<4 x float> %a, <4 x float> %b, <4 x float> %c) nounwind {
+# The product of two f32 is exact in f64. To round its sum with the third twice does no harm but
+# where that lies half way between two f32; so may any sum that is subnormal as an f32. Then the sum
+# is rounded to odd: towards zero, and the last bit says that there was a rest.
+_FLOATS = """
+define linkonce_odr hidden <4 x float> @graphc.fma.v4f32(
+    <4 x float> %a, <4 x float> %b, <4 x float> %c) nounwind {
+entry:
   %x = fpext <4 x float> %a to <4 x double>
   %y = fpext <4 x float> %b to <4 x double>
   %z = fpext <4 x float> %c to <4 x double>
   %product = fmul <4 x double> %x, %y
-  %sum = fadd <4 x double> %product, %z
+  %added = fadd <4 x double> %product, %z
+  %sum = freeze <4 x double> %added ; lanes that nobody reads may hold anything
+  %words = bitcast <4 x double> %sum to <8 x i32>
+  %low = shufflevector <8 x i32> %words, <8 x i32> poison, <4 x i32> <i32 0, i32 2, i32 4, i32 6>
+  %high = shufflevector <8 x i32> %words, <8 x i32> poison, <4 x i32> <i32 1, i32 3, i32 5, i32 7>
+  %tail = and <4 x i32> %low, splat (i32 536870911)
+  %is.half = icmp eq <4 x i32> %tail, splat (i32 268435456)
+  ; 0 < size < 2^-126, as one comparison
+  %size = and <4 x i32> %high, splat (i32 2147483647)
+  %less = sub <4 x i32> %size, splat (i32 1)
+  %is.small = icmp ult <4 x i32> %less, splat (i32 940572671)
+  %is.rare = or <4 x i1> %is.half, %is.small
+  %mask = bitcast <4 x i1> %is.rare to i4
+  %all.usual = icmp eq i4 %mask, 0
+  br i1 %all.usual, label %usual, label %rare
+usual:
+  %near = phi <4 x double> [ %sum, %entry ], [ %odd, %rare ]
+  %a.wide = shufflevector <4 x double> %near, <4 x double> poison, <2 x i32> <i32 0, i32 1>
+  %b.wide = shufflevector <4 x double> %near, <4 x double> poison, <2 x i32> <i32 2, i32 3>
+  %a.near = fptrunc <2 x double> %a.wide to <2 x float>
+  %b.near = fptrunc <2 x double> %b.wide to <2 x float>
+  ; with zeros behind it each is one instruction
+  %a.half = shufflevector <2 x float> %a.near, <2 x float> zeroinitializer,
+    <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %b.half = shufflevector <2 x float> %b.near, <2 x float> zeroinitializer,
+    <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %result = shufflevector <4 x float> %a.half, <4 x float> %b.half,
+    <4 x i32> <i32 0, i32 1, i32 4, i32 5>
+  ret <4 x float> %result
+rare:
   %part = fsub <4 x double> %sum, %product
   %other = fsub <4 x double> %sum, %part
   %z.rest = fsub <4 x double> %z, %part
   %product.rest = fsub <4 x double> %product, %other
   %rest = fadd <4 x double> %product.rest, %z.rest
   %bits = bitcast <4 x double> %sum to <4 x i64>
-  %last = and <4 x i64> %bits, splat (i64 1)
-  %even = icmp eq <4 x i64> %last, zeroinitializer
-  %inexact = fcmp one <4 x double> %rest, zeroinitializer
-  %move = and <4 x i1> %inexact, %even
   %turned = bitcast <4 x double> %rest to <4 x i64>
   %signs = xor <4 x i64> %bits, %turned
-  %toward.zero = icmp slt <4 x i64> %signs, zeroinitializer
-  %step = select <4 x i1> %toward.zero, <4 x i64> splat (i64 -1), <4 x i64> splat (i64 1)
-  %moved = add <4 x i64> %bits, %step
-  %odd = select <4 x i1> %move, <4 x i64> %moved, <4 x i64> %bits
-  %wide = bitcast <4 x i64> %odd to <4 x double>
-  %result = fptrunc <4 x double> %wide to <4 x float>
-  ret <4 x float> %result
+  %beyond = ashr <4 x i64> %signs, splat (i64 63)
+  %toward.zero = add <4 x i64> %bits, %beyond
+  %marked = or <4 x i64> %toward.zero, splat (i64 1)
+  %inexact = fcmp one <4 x double> %rest, zeroinitializer
+  %odd.bits = select <4 x i1> %inexact, <4 x i64> %marked, <4 x i64> %bits
+  %odd = bitcast <4 x i64> %odd.bits to <4 x double>
+  br label %usual
 }
-
-define <2 x double> @graphc.fma.v2f64(<2 x double> %a, <2 x double> %b, <2 x double> %c) nounwind {
+"""
+_PAIRS = """
+define linkonce_odr hidden <2 x double> @graphc.fma.v2f64(
+    <2 x double> %a, <2 x double> %b, <2 x double> %c) nounwind {
   %a0 = extractelement <2 x double> %a, i64 0
   %b0 = extractelement <2 x double> %b, i64 0
   %c0 = extractelement <2 x double> %c, i64 0
@@ -99,9 +128,10 @@ define <2 x double> @graphc.fma.v2f64(<2 x double> %a, <2 x double> %b, <2 x dou
   %both = insertelement <2 x double> %first, double %high, i64 1
   ret <2 x double> %both
 }
-
+"""
+_DOUBLE = """
 ; Product and sum in 128 bits, (high, low); what is shifted out below leaves a last bit.
-define double @graphc.fma.f64(double %a, double %b, double %c) nounwind {
+define linkonce_odr hidden double @graphc.fma.f64(double %a, double %b, double %c) nounwind {
   %a.bits = bitcast double %a to i64
   %b.bits = bitcast double %b to i64
   %c.bits = bitcast double %c to i64
@@ -285,4 +315,9 @@ number:
   ret double %result
 }
 """
-"""Definitions of `graphc.fma`, correctly rounded in all cases."""
+COMPUTED = {
+    "graphc.fma.v4f32": {"graphc.fma.v4f32": _FLOATS},
+    "graphc.fma.v2f64": {"graphc.fma.v2f64": _PAIRS, "graphc.fma.f64": _DOUBLE},
+}
+"""The definitions that a call takes, by their names: correctly rounded in all cases. Modules that
+are linked into one share them (`linkonce_odr`)."""

@@ -13,7 +13,7 @@ import pytest
 
 from graphc.codegen.llvm.fma import COMPUTED
 from graphc.codegen.llvm.native import compile_text
-from graphc.codegen.target import host
+from graphc.codegen.target import executable, named
 from tests.build.loaded import functions_of
 
 CALLS = """
@@ -47,11 +47,14 @@ DOUBLES = CALLS.replace("of_floats", "of_doubles").replace("<4 x float>", "<2 x 
     "i64 %i, 4", "i64 %i, 2")  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def computed() -> Any:
-    """What computes a * b + c on arrays of f32 or f64."""
+DEFINED = "".join({k: text for each in COMPUTED.values() for k, text in each.items()}.values())
+MACHINES = [name for name in ("host", "x86-64-v2") if named(name) in {named("host"), *executable()}]
+
+
+def on_arrays(text: str, machine: str) -> Any:
+    """What computes a * b + c on arrays of f32 or f64, by a module's two functions."""
     names = ["of_floats", "of_doubles"]
-    addresses = functions_of(compile_text(COMPUTED + CALLS + DOUBLES, host()), names)
+    addresses = functions_of(compile_text(text, named(machine)), names)
     pointer = ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, pointer, ctypes.c_int64)
 
@@ -64,6 +67,12 @@ def computed() -> Any:
         return result[: len(a)]
 
     return fma
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def computed(request: Any) -> Any:
+    """That of this module, in the instructions of a machine."""
+    return on_arrays(DEFINED + CALLS + DOUBLES, request.param)
 
 
 def once_rounded(a: Any, b: Any, c: Any) -> Any:
@@ -144,3 +153,59 @@ def test_zeros_infinities_and_nans(dtype: Any, computed: Any) -> None:
     got = computed(a, b, c)
     assert (np.isnan(got) == np.isnan(expected)).all()
     assert same(got[~np.isnan(got)], expected[~np.isnan(got)])
+
+
+def test_halves_that_a_product_only_just_misses(computed: Any) -> None:
+    """(1 - d)(1 + d) is a half's size but for d * d: the sum of f64 cannot hold that, at any place
+    between the greatest f32 and what is subnormal; each lane by itself, others left as they are."""
+    cases = []
+    for bits, place, sign, odd in itertools.product(
+        (15, 18, 20, 22), (-150, -149, -140, -127, -126, -125, -60, 0, 60, 102), (1, -1), (0, 1, 5)
+    ):
+        d = 2.0**-bits
+        half = 2.0 ** (place + 1) if place > -150 else 2.0**-149  # the unit is twice the half
+        for up in range(14, 26):  # those below 24 are subnormal at the least place
+            whole = 2.0 ** min(place + up, 127) + odd * half
+            cases.append((sign * (1 - d) * 2.0 ** (place // 2), 1 + d, whole, place - place // 2))
+            cases.append((sign * 2.0 ** (place // 2), 1.0, whole, place - place // 2))
+    a = np.array([case[0] for case in cases], np.float32)
+    b = np.array([case[1] * 2.0 ** case[3] for case in cases], np.float32)
+    c = np.array([case[2] for case in cases], np.float32)
+    for lane in range(4):
+        first, second, third = (np.ones(4 * len(cases), np.float32) for _ in range(3))
+        first[lane::4], second[lane::4], third[lane::4] = a, b, c
+        assert same(computed(first, second, third), once_rounded(first, second, third)), lane
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_numbers_beside_this_machine(dtype: Any, computed: Any) -> None:
+    """Its processor or its C library computes them otherwise. Numbers of few bits are often half
+    way; those around the least are subnormal, those of any bits all there are."""
+    text = (CALLS + DOUBLES).replace("graphc.fma", "llvm.fma")
+    theirs = on_arrays(text, "host")
+    generator, info = np.random.default_rng(1), np.finfo(dtype)
+    unsigned, count = np.dtype(f"u{np.dtype(dtype).itemsize}"), 1 << 18
+    digits, least = info.nmant + 1, info.minexp - info.nmant
+
+    def drawn(bits: int, spread: int, place: int) -> Any:
+        whole = generator.integers(-(1 << bits), 1 << bits, count, endpoint=True)
+        exponents = place - bits + generator.integers(-spread, spread, count, endpoint=True)
+        return np.ldexp(whole.astype(dtype), exponents.astype(np.int32))
+
+    def hold(a: Any, b: Any, c: Any) -> None:
+        given, expected = computed(a, b, c), theirs(a, b, c)
+        numbers = ~np.isnan(expected)
+        assert (np.isnan(given) == ~numbers).all()
+        assert same(given[numbers], expected[numbers])
+
+    with np.errstate(all="ignore"):
+        for bits in (digits, digits // 2 + 1, 6, 2):
+            for spread in (0, 2, digits + 2, 3 * digits):
+                for place in (0, least, least + digits // 2, info.minexp, info.maxexp - 3):
+                    a, b = drawn(bits, spread, place // 2), drawn(bits, spread, place - place // 2)
+                    for c in (drawn(digits, 2, place), drawn(3, spread, place), -a * b):
+                        hold(a, b, c)
+        for _ in range(8):
+            words = [generator.integers(0, 256, count * dtype().itemsize, np.uint8) for _ in "abc"]
+            hold(*(each.view(unsigned).view(dtype) for each in words))

@@ -155,6 +155,33 @@ def test_the_mode_of_a_model() -> None:
         torch.onnx.export(nn.Dropout(0.5), x, training=TrainingMode.TRAINING)
 
 
+class KeepsTable(nn.Module):
+    """Computes a table at the first call in eval mode, and forgets it when its mode is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.kept = nn.Parameter(torch.randn(3)), {}
+
+    def train(self, mode: bool = True) -> Any:
+        self.kept = {}
+        return super().train(mode)
+
+    def forward(self, x: Any) -> Any:
+        if not self.kept:
+            self.kept["table"] = self.weight * 2
+        return x + self.kept["table"]
+
+
+def test_a_mode_that_a_model_has_is_not_set_again() -> None:
+    model = KeepsTable().eval()
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        model(x)
+        kept = model.kept["table"]
+        torch.onnx.export(model, x, verify=False)
+    assert model.kept["table"] is kept
+
+
 def test_what_cannot_be_exported_names_the_op_and_the_line() -> None:
     with pytest.raises(OnnxNotHere, match=r"op digamma has no operator(.|\n)*test_exporting\.py"):
         torch.onnx.export(torch.digamma, (torch.ones(3),))

@@ -55,6 +55,44 @@ def by_hand(x: Any, weights: Any) -> Any:
     return hidden @ weights["net.2.weight"].T
 
 
+def of_range(start: float, step: float, kind: int, added: float = 0.5) -> Any:
+    """The places of the columns of x, as detectors make them: Range over a size that was cast to
+    floats, and that size itself, halved."""
+    weights = {"column": 1, "start": start, "step": step, "some": added}
+    dtypes = {"column": np.int64}
+    arrays = {
+        name: np.array(value, dtypes.get(name, helper.tensor_dtype_to_np_dtype(kind)))
+        for name, value in weights.items()
+    }
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "column"], ["width"]),
+        helper.make_node("Cast", ["width"], ["limit"], to=kind),
+        helper.make_node("Range", ["start", "limit", "step"], ["range"]),
+        helper.make_node("Add", ["range", "some"], ["places"]),
+        helper.make_node("Mul", ["limit", "some"], ["half"]),
+    ]
+    outputs = {"places": (kind, ["n"]), "half": (kind, [])}
+    return model(nodes, {"x": (FLOAT, ["rows", "columns"])}, outputs, arrays)
+
+
+@pytest.mark.parametrize("kind", [FLOAT, onnx.TensorProto.DOUBLE], ids=["f32", "f64"])
+def test_ranges_of_sizes_cast_to_floats_leave_them_open(tmp_path: Path, kind: int) -> None:
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    for start, step, programs in ((0.0, 1.0, 1), (2.0, 3.0, 1), (0.0, 0.5, 2)):
+        onnx.save(of_range(start, step, kind), tmp_path / "range.onnx")
+        loaded = torch.onnx.load(tmp_path / "range.onnx")
+        compiled = torch.compile(loaded)
+        for columns in (5, 8):
+            x = torch.ones(3, columns)
+            places, half = compiled(x)
+            expected = np.arange(start, columns, step, dtype) + dtype.type(0.5)
+            assert places.numpy().dtype == dtype and np.array_equal(places.numpy(), expected)
+            assert half.numpy().dtype == dtype and half.item() == columns / 2
+            assert np.array_equal(loaded(x)[0].numpy(), expected)
+        assert len(compiled.trace_reasons) == programs
+
+
 def test_weights_have_their_names_and_the_model_trains(tmp_path: Path) -> None:
     proto, weights = mlp()
     onnx.save(proto, tmp_path / "mlp.onnx")

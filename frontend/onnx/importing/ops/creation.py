@@ -13,7 +13,7 @@ from frontend.onnx.importing.declarations import Numbers, Value, onnx_op
 from frontend.onnx.importing.element_types import dtype_of
 from frontend.onnx.importing.errors import OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxNode
-from frontend.onnx.importing.numbers import MOST_NUMBERS, to_tensor
+from frontend.onnx.importing.numbers import MOST_NUMBERS, FloatSizes, to_tensor
 from frontend.onnx.importing.ops.shapes import product
 
 
@@ -42,9 +42,22 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Any:
     return ones.to(x.dtype if dtype is None else dtype_of(dtype))
 
 
+def _whole_numbers(value: Any) -> Any:
+    """Floats that are whole, as integers; None for others, and for a tensor."""
+    if isinstance(value, FloatSizes):
+        return value.sizes
+    if isinstance(value, np.ndarray) and value.dtype != object and (value == np.rint(value)).all():
+        return value.astype(np.int64)
+    return None
+
+
 @onnx_op("Range")
 def range_(start: Value, limit: Value, delta: Value, *, stash_type: int = 1) -> Any:
     ends = (start, limit, delta)
+    if any(isinstance(value, FloatSizes) for value in ends):
+        whole = [_whole_numbers(value) for value in ends]
+        if all(value is not None for value in whole):
+            return to_tensor(range_(*whole)).to(to_tensor(start).dtype)
     if all(isinstance(value, np.ndarray) for value in ends):
         if any(value.dtype == object for value in ends):
             first, last, step = (value.reshape(-1).tolist()[0] for value in ends)

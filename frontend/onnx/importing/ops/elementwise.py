@@ -16,6 +16,7 @@ from frontend.onnx.importing.declarations import onnx_op
 from frontend.onnx.importing.element_types import DTYPES, cast_to, dtype_of
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 from frontend.onnx.importing.graphs import OnnxNode
+from frontend.onnx.importing.numbers import FloatSizes
 from frontend.onnx.importing.unsigned import divided, on_unsigned
 
 
@@ -210,8 +211,14 @@ def clip(
 # -- casts ---------------------------------------------------------------------------------------
 
 
+_WIDE_FLOATS = (1, 11)
+"""Those that all sizes fit in."""
+
+
 def _cast_numbers(x: Any, to: Any, **_: Any) -> Any:
     if x.dtype == object:
+        if to in _WIDE_FLOATS:
+            return FloatSizes(x, DTYPES[to])
         return x if to in (6, 7) else NotImplemented
     known = DTYPES.get(to) if isinstance(to, int) else None
     kinds = "fiub"
