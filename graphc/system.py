@@ -87,8 +87,8 @@ def uncollected() -> Iterator[None]:
     through them again and again is a fifth of its time in Python. By the threshold, so that code of
     the user's which runs inside and switches collection on or off is not overruled."""
     threshold, *others = gc.get_threshold()
-    gc.set_threshold(0, *others)
     try:
+        gc.set_threshold(0, *others)
         yield
     finally:
         if gc.get_threshold()[0] == 0:  # else set meanwhile, by that code or another thread's end

@@ -20,7 +20,7 @@ from graphc.ir.recording import NOTES
 
 T = TypeVar("T")
 _made = tuple.__new__
-"""A named tuple without a call of Python's: graphs are copied a hundred times while one compiles."""
+"""A named tuple without a call of Python's: while one graph compiles a hundred are copied."""
 # What becomes of a node: `visit(node, operands)` adds to a draft and returns the new results.
 Visit = Callable[[Node, Values], Values]
 

@@ -124,4 +124,3 @@ def _program(
     if store is not None:
         keep(store, key, program, optimised, plan)
     return SizedProgram(program, lambda: (optimised, plan), timings)
-

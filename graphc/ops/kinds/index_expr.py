@@ -43,8 +43,8 @@ Atom = Variable | Quotient
 _NUMBER = re.compile(r"(\d+)")
 _NO_TERMS: frozenset[Any] = frozenset()
 _made = tuple.__new__
-"""`_made(Expr, (constant, terms))` is `Expr(constant, terms)` without a call of Python's: most of what
-lowering makes are expressions."""
+"""`_made(Expr, (constant, terms))` is `Expr(constant, terms)` without a call of Python's: most of
+what lowering makes are expressions."""
 
 FINEST = 32
 """The shortest row whose number is told from its columns' (`_without_fine_part`)."""

@@ -65,6 +65,15 @@ class Emitter:
         self.copier = Copier(self.builder, self.evaluator, lanes)
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), lanes)
         self.guarded = GuardedSums(self.copier, self.view.singly, self.zero)
+        self._tile_memory: dict[int, Buffer] = {}
+
+    def tile_memory(self, count: int) -> Buffer:
+        """Scratch for so many sums of a tile, the same for all tiles."""
+        known = self._tile_memory.get(count)
+        if known is None:
+            known = self.builder.scratch(f"tile{count}", self.dtype, count)
+            self._tile_memory[count] = known
+        return known
 
     def nested(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
         """`body` inside a loop for each of the variables."""
