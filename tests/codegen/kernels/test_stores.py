@@ -148,7 +148,7 @@ def stored_tile(rows: int, vectors: int) -> tuple[Kernel, tuple[int, int]]:
             builder, evaluator.addresses, shape,
             lambda row, vector, column: ((column + vector * lanes, row), ()), of(lane), sums,
             lambda at, guards, value: evaluator.store(y, flatten(at, shape), value, guards),
-            functools.cache(lambda count: builder.scratch(f"tile{count}", DType.f32, count)),
+            functools.cache(lambda dtype, count: builder.scratch(f"tile{count}", dtype, count)),
         )  # fmt: skip
     return builder.finish(1), shape
 

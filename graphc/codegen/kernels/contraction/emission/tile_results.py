@@ -15,14 +15,14 @@ from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.contraction.cost.tiles import Place
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.ir.types import Shape
+from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index
 
 PlaceOf = Callable[[Expr, int | Expr, Expr], Place]
 """The place of the result of a row, a vector of columns, and a lane of it."""
 Finish = Callable[[Index, tuple[Guard, ...], LoopValue], None]
-Kept = Callable[[int], Buffer]
+Kept = Callable[[DType, int], Buffer]
 """Scratch for so many sums."""
 Sums = list[list[LoopValue]]
 
@@ -78,10 +78,10 @@ def _store_along_rows(
         return
     # One vector of columns after the other goes through memory: written out for each of them, what
     # is computed of a tile would be most of the kernel's code.
-    memory = kept(count * len(vectors) * lanes)
+    memory = kept(rows[0][0].type.dtype, count * len(vectors) * lanes)
     for vector in vectors:
-        for number, row in enumerate(rows):
-            builder.store(memory, (vector * count + number) * lanes, row[vector])
+        for r, row in enumerate(rows):
+            builder.store(memory, (vector * count + r) * lanes, row[vector])
     with builder.loop(0, len(vectors), hint="vector") as loop:
         number = Variable(f"vector_{loop.variable.name}", len(vectors))
         addresses.bind(number, loop.variable, builder.block)
