@@ -7,14 +7,16 @@ Nothing here is looked up before it is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import gc
 import hashlib
 import importlib
 import logging  # noqa: F401  # ahead of `forks_wait_for`
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,20 @@ def import_module(name: str) -> Any:
     """The module of a name, imported late."""
     with IMPORTING:
         return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: compiling makes many objects that stay, and looking
+    through them again and again is a fifth of its time in Python. By the threshold, so that code of
+    the user's which runs inside and switches collection on or off is not overruled."""
+    threshold, *others = gc.get_threshold()
+    try:
+        gc.set_threshold(0, *others)
+        yield
+    finally:
+        if gc.get_threshold()[0] == 0:  # else set meanwhile, by that code or another thread's end
+            gc.set_threshold(threshold, *others)
 
 
 def processors() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,33 @@ def test_on_other_systems_workers_sleep_on_condition_variables(
 ) -> None:
     monkeypatch.setattr(pool.sys, "platform", "darwin")
     assert "pthread_cond_wait" in pool._parking() and "syscall" not in pool._parking()
+
+
+@pytest.fixture
+def collection() -> Iterator[tuple[int, int, int]]:
+    """Thresholds of Python's search for cycles, put back afterwards."""
+    thresholds, enabled = gc.get_threshold(), gc.isenabled()
+    gc.enable()
+    gc.set_threshold(701, 11, 12)
+    yield gc.get_threshold()
+    gc.set_threshold(*thresholds)
+    (gc.enable if enabled else gc.disable)()
+
+
+def test_nothing_is_collected_while_a_graph_is_compiled(collection: tuple[int, int, int]) -> None:
+    with system.uncollected():
+        assert gc.get_threshold() == (0, 11, 12)
+        with system.uncollected():
+            assert gc.get_threshold()[0] == 0
+        assert gc.get_threshold()[0] == 0
+    assert gc.get_threshold() == collection
+    with pytest.raises(KeyError, match="in the middle"), system.uncollected():
+        raise KeyError("in the middle")
+    assert gc.get_threshold() == collection
+
+
+def test_what_is_set_meanwhile_stays(collection: tuple[int, int, int]) -> None:
+    with system.uncollected():
+        gc.disable()
+        gc.set_threshold(500, 5, 5)
+    assert not gc.isenabled() and gc.get_threshold() == (500, 5, 5)

@@ -29,7 +29,7 @@ from frontend.engine.tensors.epoch import HookRegistry, Listing, changed
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
 from frontend.engine.tensors.tensor import Tensor
-from frontend.functions.creation import zeros, zeros_like
+from frontend.functions.creation import full, zeros_like
 from frontend.optim import saving
 from frontend.optim.groups import Held, ParameterGroup, States, optimizer_guard
 from frontend.optim.options import EXECUTION, checked_parameters
@@ -313,7 +313,7 @@ class Optimizer:
                 count = start(p) if start is not None else 0.0
                 with suspended():
                     if count not in fresh:
-                        fresh[count] = zeros((), dtype=float32) + count
+                        fresh[count] = full((), count, dtype=float32)
                     state["step"] = fresh[count]
             groups.setdefault(id(state["step"]), (state["step"], []))[1].append(p)
         stepping = {id(p) for p in params}

@@ -19,6 +19,8 @@ from graphc.ir.nodes import INPUT, Graph, Node, Value
 from graphc.ir.recording import NOTES
 
 T = TypeVar("T")
+_made = tuple.__new__
+"""A named tuple without a call of Python's: while one graph compiles a hundred are copied."""
 # What becomes of a node: `visit(node, operands)` adds to a draft and returns the new results.
 Visit = Callable[[Node, Values], Values]
 
@@ -40,6 +42,9 @@ def copy_nodes(
         else:
             operands = tuple([read(operand, identity) for operand in node.operands])
         results = place(node, operands)
+        if len(results) == 1:
+            values.setdefault(_made(Value, (identity, 0)), results[0])
+            continue
         for index, result in enumerate(results):
             values.setdefault(Value(identity, index), result)
     notes = NOTES.get()

@@ -19,6 +19,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import TensorType
 
 Values = tuple[Value, ...]
+_made = tuple.__new__  # see copying.py
 
 
 class Draft:
@@ -33,7 +34,7 @@ class Draft:
         self.nodes.append(node)
         identity = len(self.nodes) - 1
         if len(node.types) == 1:
-            return (Value(identity),)
+            return (_made(Value, (identity, 0)),)
         return tuple(Value(identity, index) for index in range(len(node.types)))
 
     def add_moved(self, node: Node, operands: Values) -> Values:

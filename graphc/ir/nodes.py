@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -150,21 +150,45 @@ class Node:
     types: tuple[TensorType, ...]
     regions: tuple[Graph, ...] = ()
     location: Location | None = None
+    # Bodies of kernels are what tables are keyed by, so a node is hashed again and again.
+    _exact: Any = field(default=None, init=False, repr=False)
+    _hash: int | None = field(default=None, init=False, repr=False)
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.op, self.operands, exact(self.attributes), self.types, self.regions)
+        attributes = self._exact
+        if attributes is None:
+            attributes = exact(self.attributes)
+            object.__setattr__(self, "_exact", attributes)
+        return (self.op, self.operands, attributes, self.types, self.regions)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, Node) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        known = self._hash
+        if known is None:
+            known = hash(self._key())
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def __reduce__(self) -> Any:
+        # Without the hash, which is this process's; operands as plain pairs: a named tuple takes
+        # Python calls of its own to be written.
+        pairs = tuple([tuple(value) for value in self.operands])
+        return _node, (self.op, pairs, self.attributes, self.types, self.regions, self.location)
 
     def attribute(self, name: str) -> Any:
         for key, value in self.attributes:
             if key == name:
                 return value
         raise KeyError(f"node {self.op} has no attribute {name!r}")
+
+
+def _node(op: str, pairs: tuple[tuple[int, int], ...], *others: Any) -> Node:
+    """A node as it was written."""
+    return Node(op, tuple([Value(*pair) for pair in pairs]), *others)
 
 
 @dataclass(frozen=True, slots=True)

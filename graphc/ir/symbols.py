@@ -20,15 +20,14 @@ def has_symbols(node: Any) -> bool:
 
 def _symbols_of(node: Any) -> Iterator[Symbol]:
     shapes = [type.shape for type in node.types if type.is_symbolic]
-    for extent in _dims_in((*shapes, *(value for _, value in node.attributes))):
+    for extent in _dims_in((*shapes, *[value for _, value in node.attributes])):
         yield from sorted(extent.symbols(), key=str)
     for region in node.regions:
         yield from symbols_of(region)
 
 
-def _dims_in(attribute: Any) -> Iterator[Dim]:
-    if isinstance(attribute, Dim):
-        yield attribute
-    elif isinstance(attribute, tuple):
-        for item in attribute:
-            yield from _dims_in(item)
+def _dims_in(attribute: Any) -> list[Dim]:
+    if isinstance(attribute, tuple):  # nearly all are of ints
+        others = [item for item in attribute if type(item) is not int]
+        return [extent for item in others for extent in _dims_in(item)]
+    return [attribute] if isinstance(attribute, Dim) else []

@@ -6,10 +6,8 @@ time, a `SizedExecutable`, which has one for each size it was called at.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from graphc.runtime.pool import chosen_threads
 from graphc.runtime.program import keep, kept, program_key, program_of
 from graphc.runtime.sized_executable import SizedExecutable, SizedProgram
 from graphc.schedule.memory import check_limit
-from graphc.system import IMPORTING
+from graphc.system import IMPORTING, uncollected
 
 if TYPE_CHECKING:
     from graphc.passes.recorder import Recorder
@@ -89,6 +87,7 @@ def program_for(
     return _program(graph, options, None, example)
 
 
+@uncollected()
 def _program(
     graph: Graph, options: CompileOptions, recorder: Recorder | None, example: Mapping[str, int]
 ) -> SizedProgram:
@@ -108,7 +107,7 @@ def _program(
     with IMPORTING:
         from graphc.codegen.program.compile_worker import worker_started_early
 
-    with _uncollected(), worker_started_early(len(graph.nodes)):
+    with worker_started_early(len(graph.nodes)):
         with IMPORTING:
             from graphc.codegen.program.link import link
             from graphc.codegen.stages import Stages
@@ -125,16 +124,3 @@ def _program(
     if store is not None:
         keep(store, key, program, optimised, plan)
     return SizedProgram(program, lambda: (optimised, plan), timings)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: compiling makes many objects that stay, and looking
-    through them again and again is a fifth of its time in Python."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -75,14 +75,14 @@ def unflatten(flat: Expr, shape: Shape) -> Index:
 
 def as_index(index: tuple[Expr | int, ...]) -> Index:
     """Index maps may give plain numbers; here they become expressions."""
-    return tuple(map(of, index))
+    return tuple([item if isinstance(item, Expr) else of(item) for item in index])
 
 
 def movement_cases(op: Movement, graph: Graph, node_id: int, index: Index) -> list[Case]:
     """The cases of a movement node at `index`, without those that certainly do not hold and
     without guards that certainly do."""
     node = graph.nodes[node_id]
-    types = tuple(graph.type_of(operand) for operand in node.operands)
+    types = tuple([graph.type_of(operand) for operand in node.operands])
     kept = []
     for case in op.cases(index, types, **dict(node.attributes)):
         guards = []

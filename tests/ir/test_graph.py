@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -307,3 +308,17 @@ def test_equality_tells_attributes_apart_that_python_calls_equal() -> None:
         for j, right in enumerate(marks):
             assert (marked(left) == marked(right)) == (i == j)
     assert len({marked(mark) for mark in marks}) == len(marks)
+
+
+def test_a_node_is_read_back_equal_and_without_the_hash_of_the_process_that_wrote_it() -> None:
+    b = graphc.GraphBuilder("pair")
+    x = b.input("x", "f32[3]")
+    graph = b.finish(x * x + 1.0)
+    hashes = [hash(node) for node in graph.nodes]
+    read = pickle.loads(pickle.dumps(graph))
+    assert read == graph and str(read) == str(graph)
+    assert [node.location for node in read.nodes] == [node.location for node in graph.nodes]
+    assert [node._hash for node in read.nodes] == [None] * len(graph.nodes)
+    assert [hash(node) for node in read.nodes] == hashes
+    other = replace(graph.nodes[-1], op="sub")  # knows nothing of what it was made of
+    assert other != graph.nodes[-1] and other._hash is None

@@ -51,7 +51,7 @@ from frontend.engine.tracing.effects import TracedEffects
 from frontend.engine.tracing.tracer import labels_of, name_of, note_session, run_trace
 from graphc.errors import GraphError, MemoryLimitError, SizeBoundError, TraceError
 from graphc.ir.builder import user_location
-from graphc.system import IMPORTING
+from graphc.system import IMPORTING, uncollected
 
 
 class CompiledFunction:
@@ -112,7 +112,8 @@ class CompiledFunction:
 
     def _first_call(self, key: Signature, leaves: list[Tensor], structure: Any, plain: bool) -> Any:
         """A call that nothing serves yet. `plain`: its arguments are distinct tensors."""
-        one = self._specialization(key, leaves, structure)
+        with uncollected():
+            one = self._specialization(key, leaves, structure)
         if plain and not one.program.free.are_read:
             self._known.cache = InlineCache(one, leaves)
         return self._try(one, leaves)

@@ -22,7 +22,6 @@ import json
 import logging
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -160,11 +159,16 @@ class ObjectCache:
             _log.warning("compiled code is not taken from or kept in %s: %s", self.folder, why)
 
     def _write(self, path: Path, data: bytes) -> None:
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        for folder in (self.folder, path.parent):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            check_folder(folder)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
+        try:
+            self._check_folders(path)
+        except FileNotFoundError:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder, path.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                check_folder(folder)
+        temporary = f"{path}.{os.urandom(8).hex()}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -37,7 +37,7 @@ def private_bytes(path: Path, count: int = -1) -> bytes:
 def check_folder(path: Path) -> None:
     """Raises FileNotFoundError where there is no folder, NotPrivateError where it is not this
     user's or others can write in it. A link in place of it may lead to such a folder."""
-    status = path.stat()
+    status = os.stat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise NotPrivateError(f"{path} is no folder")
     _check_owner(path, status)

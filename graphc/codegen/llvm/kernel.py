@@ -45,6 +45,7 @@ from graphc.codegen.loop_ir.nodes import (
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, ceil_div
 
+_LOOPS = For, While
 SCRATCH_ALIGNMENT = 64
 SIGNATURE = "ptr {0}%buffers, ptr {0}%dims, i64 %begin, i64 %end, ptr {1}%scratch"
 
@@ -228,7 +229,7 @@ class _Emitter(MemoryText):
             self.start(body)
         inside = len(function.lines)
         pointers = InductionPointers(function, bounds[0], statement.step, self.ahead[-1])
-        if not any(isinstance(inner, For | While) for inner in walk(statement.body)):
+        if not any(isinstance(inner, _LOOPS) for inner in walk(statement.body)):
             self.innermost(statement.variable, pointers)
         self.block(statement.body)
         following = function.temporary(f"add nsw i64 {variable}, {statement.step}")

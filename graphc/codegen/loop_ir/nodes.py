@@ -241,6 +241,7 @@ Statement = (
     Let | Load | VectorGather | Store | VectorScatter | Prefetch | For | If | While | Barrier
 )
 Block = tuple[Statement, ...]
+_WITH_BLOCKS = For, If, While
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,5 +327,6 @@ def walk(block: Block) -> Iterator[Statement]:
     """Every statement, outer ones before those inside them."""
     for statement in block:
         yield statement
-        for inner in inner_blocks(statement):
-            yield from walk(inner)
+        if isinstance(statement, _WITH_BLOCKS):
+            for inner in inner_blocks(statement):
+                yield from walk(inner)

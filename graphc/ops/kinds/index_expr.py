@@ -41,6 +41,10 @@ class Quotient(NamedTuple):
 Atom = Variable | Quotient
 
 _NUMBER = re.compile(r"(\d+)")
+_NO_TERMS: frozenset[Any] = frozenset()
+_made = tuple.__new__
+"""`_made(Expr, (constant, terms))` is `Expr(constant, terms)` without a call of Python's: most of
+what lowering makes are expressions."""
 
 FINEST = 32
 """The shortest row whose number is told from its columns' (`_without_fine_part`)."""
@@ -54,11 +58,11 @@ class Expr(NamedTuple):
 
     def __add__(self, other: Expr | Extent) -> Expr:  # type: ignore[override]
         if not isinstance(other, Expr):
-            return self if other == 0 else Expr(self.constant + other, self.terms)
+            return self if other == 0 else _made(Expr, (self.constant + other, self.terms))
         if not other.terms:
-            return Expr(self.constant + other.constant, self.terms)
+            return _made(Expr, (self.constant + other.constant, self.terms))
         if not self.terms:
-            return Expr(self.constant + other.constant, other.terms)
+            return _made(Expr, (self.constant + other.constant, other.terms))
         return _combine(self.constant + other.constant, (*self.terms, *other.terms))
 
     def __radd__(self, other: Extent) -> Expr:
@@ -80,9 +84,9 @@ class Expr(NamedTuple):
         if factor == 1:
             return self
         if factor == 0 or not self.terms:
-            return Expr(self.constant * factor)
+            return _made(Expr, (self.constant * factor, _NO_TERMS))
         terms = frozenset([(atom, c * factor) for atom, c in self.terms])
-        return Expr(self.constant * factor, terms)
+        return _made(Expr, (self.constant * factor, terms))
 
     def __rmul__(self, factor: Extent) -> Expr:  # type: ignore[override]
         return self * factor
@@ -156,9 +160,10 @@ class Expr(NamedTuple):
 def of(value: Variable | Extent | Expr) -> Expr:
     """A variable or number as an expression; an expression as it is."""
     if not isinstance(value, Variable):
-        return value if isinstance(value, Expr) else Expr(value)
+        return value if isinstance(value, Expr) else _made(Expr, (value, _NO_TERMS))
     # A variable of extent 1 is always 0: unit dimensions vanish from every index.
-    return Expr(0, frozenset(((value, 1),))) if value.extent != 1 else Expr(0)
+    terms = frozenset(((value, 1),)) if value.extent != 1 else _NO_TERMS
+    return _made(Expr, (0, terms))
 
 
 def flatten(index: Iterable[Expr], shape: Iterable[Extent]) -> Expr:
@@ -202,8 +207,8 @@ def _combine(constant: Extent, terms: Iterable[tuple[Atom, Extent]]) -> Expr:
     for atom, coefficient in terms:
         total[atom] = total.get(atom, 0) + coefficient
     if 0 in total.values():
-        return Expr(constant, frozenset([(atom, c) for atom, c in total.items() if c != 0]))
-    return Expr(constant, frozenset(total.items()))
+        return _made(Expr, (constant, frozenset([(a, c) for a, c in total.items() if c != 0])))
+    return _made(Expr, (constant, frozenset(total.items())))
 
 
 def _is_fixed(expr: Expr) -> bool:

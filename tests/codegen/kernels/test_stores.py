@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -14,6 +15,7 @@ from graphc.codegen.kernels.contraction.emission.tile_results import store_tile
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import named
 from graphc.ir.types import DType
 from graphc.ops import contract
@@ -122,25 +124,67 @@ def test_a_tile_of_neighbouring_rows_is_transposed_not_scattered() -> None:
     assert "gather x" not in text
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 8, 9, 14])
-def test_tiles_of_any_number_of_rows(rows: int) -> None:
-    """A row that is left over by itself has nothing to be transposed with."""
-    shape, lanes = (4, rows), 4
+def stored_tile(rows: int, vectors: int) -> tuple[Kernel, tuple[int, int]]:
+    """A tile of 10 * row + column for each result, whose rows are neighbours in memory; and the
+    shape of what it stores."""
+    lanes = 4
+    shape = (lanes * vectors, rows)
     builder = LoopBuilder("tile")
-    y = builder.buffer("y", DType.f32, 4 * rows, "write")
+    y = builder.buffer("y", DType.f32, lanes * vectors * rows, "write")
     graph = graphc.GraphBuilder("empty")
     evaluator = Evaluator(builder, graph.finish(graph.input("x", "f32[1]")), [], lanes)
     with builder.loop(builder.begin, builder.end):
         lane = Variable("column", lanes)
         evaluator.addresses.bind_lane(lane, builder.block)
         iota = builder.convert(builder.iota(DType.i32, lanes), DType.f32)
-        sums = [[builder.add(iota, builder.const(DType.f32, 10 * r))] for r in range(rows)]
+        sums = [
+            [
+                builder.add(iota, builder.const(DType.f32, 10 * r + lanes * v))
+                for v in range(vectors)
+            ]
+            for r in range(rows)
+        ]
         store_tile(
-            builder, evaluator.addresses, shape, lambda row, _, column: ((column, row), ()),
-            of(lane), sums,
+            builder, evaluator.addresses, shape,
+            lambda row, vector, column: ((column + vector * lanes, row), ()), of(lane), sums,
             lambda at, guards, value: evaluator.store(y, flatten(at, shape), value, guards),
+            functools.cache(lambda dtype, count: builder.scratch(f"tile{count}", dtype, count)),
         )  # fmt: skip
-    actual = np.zeros(4 * rows, np.float32)
-    interpreter.run(builder.finish(1), [actual])
-    expected = np.arange(4)[:, None] + 10 * np.arange(rows)
+    return builder.finish(1), shape
+
+
+@pytest.mark.parametrize("vectors", [1, 3])
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 9, 14])
+def test_tiles_of_any_number_of_rows(rows: int, vectors: int) -> None:
+    """A row that is left over by itself has nothing to be transposed with."""
+    kernel, shape = stored_tile(rows, vectors)
+    actual = np.zeros(shape[0] * rows, np.float32)
+    interpreter.run(kernel, [actual])
+    expected = np.arange(shape[0])[:, None] + 10 * np.arange(rows)
     np.testing.assert_array_equal(actual.reshape(shape), expected)
+
+
+def test_what_is_computed_of_a_tile_is_written_once_for_all_its_vectors() -> None:
+    stores = [str(stored_tile(4, vectors)[0]).count("store y[") for vectors in (1, 2, 3)]
+    assert stores == [4, 4, 4]
+
+
+def test_the_update_of_a_weight_is_written_once_for_all_vectors_of_a_tile() -> None:
+    """Else it is most of the kernel's code, and of the time that LLVM takes."""
+    b = graphc.GraphBuilder("update")
+    x, y = b.input("x", "f32[2,192,14,14]"), b.input("y", "f32[2,64,14,14]")
+    w, momentum = b.input("w", "f32[64,192,1,1]"), b.input("momentum", "f32[64,192,1,1]")
+    plain = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    moved = momentum * 0.5 + contract.conv_weight_grad(x, y, kernel=(1, 1), **plain)
+    graph = b.finish(moved, w - moved * 0.5)
+    (step,) = plan_graph(graph)[1].steps
+    text = str(lower(step.kernel, named("x86-64-v4")))
+    assert "conv_weight_grad swapped" in text and "for %vector" in text
+    random = np.random.default_rng(0)
+    arguments = [
+        random.integers(-4, 5, type.shape).astype(np.float32) for type in graph.input_types
+    ]
+    # Of whole numbers, whose sums are exact in any order.
+    expected = graphc.run(graph, *arguments)
+    for result, reference in zip(graphc.compile(graph)(*arguments), expected, strict=True):
+        np.testing.assert_array_equal(result, reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -369,3 +370,22 @@ def test_a_result_whose_history_a_gradient_freed_is_returned_and_backward_raises
         assert w.grad.tolist() == [3.0, 3.0, 3.0]
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             h.sum().backward()
+
+
+def test_collection_of_cycles_is_as_the_traced_function_leaves_it() -> None:
+    thresholds = gc.get_threshold()
+    seen: list[tuple[bool, int]] = []
+
+    @torch.compile(fullgraph=True)
+    def step(x: torch.Tensor) -> torch.Tensor:
+        seen.append((gc.isenabled(), gc.get_threshold()[0]))
+        gc.disable()
+        return x + 1.0
+
+    gc.enable()
+    try:
+        step(torch.ones(3))
+        assert seen == [(True, 0)] and not gc.isenabled()
+        assert gc.get_threshold() == thresholds
+    finally:
+        gc.enable()

@@ -19,6 +19,7 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Value
+from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.schedule.access import Index, behind_reshape
 
@@ -65,6 +66,15 @@ class Emitter:
         self.copier = Copier(self.builder, self.evaluator, lanes)
         self.zero = self.builder.splat(self.builder.const(self.dtype, 0), lanes)
         self.guarded = GuardedSums(self.copier, self.view.singly, self.zero)
+        self._tile_memory: dict[tuple[DType, int], Buffer] = {}
+
+    def tile_memory(self, dtype: DType, count: int) -> Buffer:
+        """Scratch for so many sums of a tile, the same for all tiles."""
+        known = self._tile_memory.get((dtype, count))
+        if known is None:
+            known = self.builder.scratch(f"tile_{dtype.value}_{count}", dtype, count)
+            self._tile_memory[dtype, count] = known
+        return known
 
     def nested(self, variables: Sequence[Variable], name: str, body: Callable[[], object]) -> None:
         """`body` inside a loop for each of the variables."""

@@ -112,12 +112,14 @@ def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopVa
     """The body's outputs for a tile."""
     sums = [totals[r * at.vectors : (r + 1) * at.vectors] for r in range(at.rows)]
 
-    def place(row: Expr, vector: int, lane: Expr) -> Place:
+    def place(row: Expr, vector: int | Expr, lane: Expr) -> Place:
         n, guards = at.columns.place(at.vector + vector, lane)
         return emit.view.out(at.batch, emit.problem.m(at.row + row), n), guards
 
     shape = emit.view.node.types[0].shape
-    store_tile(emit.builder, emit.addresses, shape, place, lane, sums, emit.finish)
+    store_tile(
+        emit.builder, emit.addresses, shape, place, lane, sums, emit.finish, emit.tile_memory
+    )  # fmt: skip
 
 
 def last_overlaps(
