@@ -44,10 +44,11 @@ class Preferred(Protocol):
     """What a target's cost models answer passes."""
 
     def __call__(
-        self, node: Node, types: tuple[TensorType, ...], position: int, /
+        self, node: Node, types: tuple[TensorType, ...], position: int, reads: int = 1, /
     ) -> Stored | None:
         """For a matrix product or convolution, the types of its operands, and the position of one:
-        how to store that operand; None: as it is."""
+        how to store that operand, or the values from `reads` of which each of its elements is
+        computed; None: as it is."""
 
     def winograd_gain(self, case: Candidate, /) -> float:
         """See passes/winograd.py."""
@@ -121,11 +122,12 @@ def packed(graph: Graph, unchanged: Collection[int], preferred: Preferred) -> Gr
                 # One row reads a matrix that lies along its columns as fast where it lies.
                 stored = _narrow(draft, stored)
                 in_order = draft.node(stored).op == INPUT
-            tile = None if in_order else preferred(node, types, position)
+            is_matrix = (node.op, position) == ("matmul", 1)
+            weight = dequantized(draft.node, stored) if is_matrix and not in_order else None
+            reads = 1 if weight is None else len(weight.sources)
+            tile = None if in_order else preferred(node, types, position, reads)
             if tile is None:
                 continue
-            is_matrix = (node.op, position) == ("matmul", 1)
-            weight = dequantized(draft.node, stored) if is_matrix else None
             if weight is not None:
                 packed_operands[position] = repacked_sources(
                     draft, weight, stored, tile[:2], _repacked

@@ -102,7 +102,10 @@ def frontier_of(graph: Graph, known: set[int]) -> list[Value]:
         widened |= matrix.nodes
 
     def is_left(value: Value) -> bool:
-        left = value.node in widened or graph.nodes[value.node].op in _LEFT
+        node = graph.nodes[value.node]
+        # Of what is repeated a cast would be stored as often as it is.
+        repeated = node.op == "cast" and graph.nodes[node.operands[0].node].op == "broadcast"
+        left = repeated or value.node in widened or node.op in _LEFT
         return left and value.node in known
 
     read = [v for i, node in enumerate(graph.nodes) if i not in known for v in node.operands]

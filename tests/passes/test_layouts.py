@@ -30,7 +30,9 @@ from graphc.schedule.build import plan_graph
 V3 = named("x86-64-v3")
 
 
-def always(node: Node, types: tuple[TensorType, ...], position: int) -> Stored | None:
+def always(
+    node: Node, types: tuple[TensorType, ...], position: int, reads: int = 1
+) -> Stored | None:
     return Stored(3, 8) if position == 1 else None
 
 
@@ -116,7 +118,7 @@ def test_native_results_keep_their_bits(length: int, width: tuple[int, int]) -> 
     arrays = [random.standard_normal(t.shape).astype(np.float32) for t in graph.input_types]
     arrays[2] /= 16  # no chaos
     (plain,) = evaluate(graph, tuple(arrays), reference=True)
-    (result,) = graphc.compile(layouts(graph, lambda n, t, p: Stored(*width) if p else None))(
+    (result,) = graphc.compile(layouts(graph, lambda n, t, p, _: Stored(*width) if p else None))(
         *arrays
     )
     (unpacked,) = graphc.compile(graph, "none")(*arrays)

@@ -166,6 +166,26 @@ def test_what_a_pipeline_splits_off_is_recorded() -> None:
     assert [record.name for record in recorder.passes] == ["within_budget"]
 
 
+def test_a_cast_of_what_is_repeated_is_not_stored_as_often_as_it_is() -> None:
+    """A convolution's bias under autocast: its numbers, not a plane of each."""
+    graph = parse("""
+        graph g(%x: f32[2,5,7], %b: f32[5]) {
+          %2 = cast(%b) dtype=bf16 : bf16[5]
+          %3 = reshape(%2) shape=[1, 5, 1] : bf16[1,5,1]
+          %4 = broadcast(%3) shape=[2, 5, 7] : bf16[2,5,7]
+          %5 = cast(%4) dtype=f32 : f32[2,5,7]
+          %6 = add(%x, %5) : f32[2,5,7]
+          return %6
+        }""")
+    split = pipelines.without_frozen(graph, "exact", [1], 2)
+    assert split is not None
+    assert split.constants.output_types == (TensorType.parse("bf16[5]"),)
+    x, b = np.ones((2, 5, 7), np.float32), np.arange(5, dtype=np.float32) / 3
+    (want,) = run(graph, x, b)
+    (got,) = run(split.graph, x, b, *run(split.constants, b))
+    np.testing.assert_array_equal(got, want)
+
+
 def test_level_none_only_expands_composites() -> None:
     graph = parse("""
         graph g(%x: f32[2]) {

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.cost.tiles import most_columns
 from graphc.codegen.kernels.contraction.cost.tilings import tilings
 from graphc.codegen.kernels.contraction.operands.k_groups import PAIRS
 from graphc.codegen.kernels.contraction.problem.problem import problems
@@ -49,7 +50,7 @@ class TargetPreferences:
     layouts: bool = True
 
     def __call__(
-        self, node: Node, types: tuple[TensorType, ...], position: int, /
+        self, node: Node, types: tuple[TensorType, ...], position: int, reads: int = 1, /
     ) -> Stored | None:
         if not self.layouts or 0 in (types[0].numel, types[1].numel):
             return None
@@ -58,7 +59,10 @@ class TargetPreferences:
         if types[position].nbytes <= SMALL:
             return None
         if node.op == "matmul":
-            return _tile_of_product(self.target, types, position)
+            stored = _tile_of_product(self.target, types, position)
+            if stored is None or types[0].shape[-2] != 1:
+                return stored
+            return stored._replace(vectors=min(stored.vectors, most_columns(self.target, reads)))
         if node.op in _IN_GROUPS:
             return _tile_of_groups(self.target, types, _IN_GROUPS[node.op])
         return _tile_of_convolution(self.target, types, node.attributes)

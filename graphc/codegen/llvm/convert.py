@@ -28,10 +28,31 @@ _F32_INFINITY, _F32_SIGN = 0x7F800000, 0x80000000
 
 def emit_convert(function: FunctionText, statement: Let) -> None:
     """Writes the conversion of the operand to the result's dtype."""
-    (a,) = statement.operands
+    (a,), target = statement.operands, statement.result.type.dtype
     lanes = _Lanes(function, a.type.lanes)
-    text = lanes.converted(function.text(a), a.type.dtype, statement.result.type.dtype)
+    if target is DType.bf16 and a.name in function.exact:
+        function.alias(statement.result, lanes.upper_half(function.text(a)))
+        return
+    text = lanes.converted(function.text(a), a.type.dtype, target)
     function.alias(statement.result, text)
+    if (a.type.dtype, target) == (DType.bf16, DType.f32):
+        function.exact.add(statement.result.name)
+        if a.type.is_scalar:
+            function.widened[statement.result.name] = function.text(a)
+
+
+def widened_in_all_lanes(function: FunctionText, text: str, lanes: int) -> str:
+    """One bf16 as f32 in all lanes: broadcast from memory as two to a lane, and moved up there,
+    where a number that is widened first goes through two other registers."""
+    halves = f"<{2 * lanes} x i16>"
+    first = function.temporary(f"insertelement {halves} poison, i16 {text}, i64 0")
+    twice = function.temporary(
+        f"shufflevector {halves} {first}, {halves} poison, <{2 * lanes} x i32> zeroinitializer"
+    )
+    vectors = _Lanes(function, lanes)
+    bits = function.temporary(f"bitcast {halves} {twice} to {vectors.type('i32')}")
+    moved = vectors.op("shl", "i32", bits, vectors.integer("i32", 16))
+    return vectors.cast("bitcast", moved, "i32", "float")
 
 
 class _Lanes:
@@ -134,6 +155,13 @@ class _Lanes:
         wide = self.cast("zext", text, "i16", "i32")
         bits = self.op("shl", "i32", wide, self.integer("i32", 16))
         return self.cast("bitcast", bits, "i32", "float")
+
+    def upper_half(self, text: str) -> str:
+        """Of a number that bf16 has."""
+        bits = self.cast("bitcast", text, "float", "i32")
+        return self.cast(
+            "trunc", self.op("lshr", "i32", bits, self.integer("i32", 16)), "i32", "i16"
+        )
 
     def to_bf16(self, text: str) -> str:
         """Half of the last place is added, less one bit where that place is even."""

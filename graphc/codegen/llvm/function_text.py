@@ -84,6 +84,10 @@ class FunctionText:
         self.constants: dict[str, float | int | bool] = {}
         self.lanes: dict[str, np.ndarray[Any, Any]] = {}
         """Constants whose lanes differ."""
+        self.widened: dict[str, str] = {}
+        """Of numbers of f32 that were one bf16 its text."""
+        self.exact: set[str] = set()
+        """Numbers of f32 that bf16 has as well."""
         self._text: dict[str, str] = {}
         self._count = 0
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphc.codegen.llvm.convert import emit_convert
+from graphc.codegen.llvm.convert import emit_convert, widened_in_all_lanes
 from graphc.codegen.llvm.fma import fma_text
 from graphc.codegen.llvm.function_text import (
     ELEMENT,
@@ -33,6 +33,11 @@ def emit_let(function: FunctionText, statement: Let) -> None:
     if emitter is None:
         raise LoweringError(f"opcode {statement.opcode} has no LLVM form")
     emitter(function, statement)
+    if statement.opcode in ("minimum", "maximum") and all(
+        operand.name in function.exact or function.constants.get(operand.name) == 0
+        for operand in statement.operands
+    ):
+        function.exact.add(statement.result.name)
 
 
 # -- arithmetic -----------------------------------------------------------------------------------
@@ -264,6 +269,9 @@ def _splat(function: FunctionText, statement: Let) -> None:
         function.constant(statement.result, function.constants[a.name])
     elif type.is_scalar:
         function.alias(statement.result, function.text(a))
+    elif a.name in function.widened:
+        text = widened_in_all_lanes(function, function.widened[a.name], type.lanes)
+        function.alias(statement.result, text)
     else:
         vector = llvm_type(type)
         first = function.temporary(f"insertelement {vector} poison, {function.typed(a)}, i64 0")

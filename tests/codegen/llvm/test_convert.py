@@ -47,3 +47,35 @@ def test_no_vector_is_cut_into_its_lanes_for_x86() -> None:
         kernel = lower(KernelSpec("nest", cast_of("f32", DType.i32)), named(name))
         (text, *_) = emit_modules(kernel, "cast", named(name))
         assert ("fptosi.sat.v" in text) == cut
+
+
+def halves_of_floats(function: str) -> graphc.Graph:
+    b = graphc.GraphBuilder("halves")
+    x, y = b.input("x", "bf16[65536]"), b.input("y", "bf16[]")
+    wide = ops.cast(x, dtype=DType.f32)
+    if function == "relu":
+        return b.finish(ops.cast(ops.relu(wide), dtype=DType.bf16))
+    one = ops.cast(ops.broadcast(ops.reshape(y, shape=(1,)), shape=(65536,)), dtype=DType.f32)
+    return b.finish(ops.cast(wide * one, dtype=DType.bf16))
+
+
+@pytest.mark.parametrize("function", ["relu", "product"])
+def test_numbers_that_bf16_has_are_not_rounded_again(function: str, native_target: Any) -> None:
+    """All of them, and products with one that fills all lanes."""
+    graph = halves_of_floats(function)
+    x = np.arange(65536).astype(np.uint16).view(graph.input_types[0].dtype.numpy)
+    y = np.array(-3.140625, x.dtype)
+    with np.errstate(all="ignore"):
+        (got,) = graphc.compile(graph, target=native_target)(x, y)
+        (want,) = evaluate(graph, (x, y), reference=True)
+    numbers = ~np.isnan(want.astype(np.float32))
+    assert (np.isnan(got.astype(np.float32)) == ~numbers).all()
+    np.testing.assert_array_equal(got.view(np.uint16)[numbers], want.view(np.uint16)[numbers])
+
+
+@pytest.mark.parametrize(("function", "roundings"), [("relu", 0), ("product", 1)])
+def test_a_rounding_is_left_out_where_nothing_is_rounded(function: str, roundings: int) -> None:
+    kernel = lower(KernelSpec("nest", halves_of_floats(function)), named("x86-64-v3"))
+    (text, *_) = emit_modules(kernel, "halves", named("x86-64-v3"))
+    assert bool(text.count("32767")) == bool(roundings)
+    assert ("<16 x i16>" in text) == (function == "product"), "broadcast as two to a lane"

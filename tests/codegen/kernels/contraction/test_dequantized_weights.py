@@ -82,6 +82,21 @@ def test_bits_are_those_of_the_floats(rows: int, sizes: Any, native_target: Any)
         np.testing.assert_array_equal(got, want)
 
 
+def test_what_a_group_shares_is_read_once_for_it() -> None:
+    """Scales and zero points ahead of the loop over the bytes of a group, of which each is read
+    once for both its integers; the tile leaves registers for them."""
+    target = named("x86-64-v4")
+    split = without_frozen(product(1, 512, 512, 128), "exact", FROZEN, 4, preferred_layouts(target))
+    assert split is not None
+    (kernel,) = kernels(make_plan(split.graph))
+    text = str(lower(kernel, target))
+    assert "tile 1x7x16" in text
+    groups, inner = text.split("for %run128")[1].split("for %run2", 1)
+    assert groups.count("load x1") == groups.count("load x2") == 7
+    body = inner.split("yield")[0]
+    assert body.count("load x0") == 7 and body.count("fma") == 14 and "div" not in body
+
+
 def test_one_that_something_else_reads_is_stored() -> None:
     b = graphc.GraphBuilder("shared")
     x, w, scale = b.input("x", "f32[1,64]"), b.input("w", "u8[64,32]"), b.input("s", "f32[64,2]")

@@ -45,6 +45,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "product": ((2, 10, 5, 6), (12, 10, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     "strided product": ((1, 4, 8, 8), (6, 4, 1, 1), (2, 2), (0, 0), (1, 1), 1),
     "line": ((3, 4, 40), (2, 4, 5), (1,), (2,), (1,), 1),
+    "weights copied": ((1, 4, 12, 12), (8, 4, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     "many images": ((17, 2, 4, 4), (4, 2, 3, 3), (1, 1), (1, 1), (1, 1), 1),
 }  # fmt: skip
 
@@ -234,6 +235,14 @@ def test_interpreted_on_every_target(target: Any, kind: str) -> None:
         with np.errstate(all="ignore"):
             run(lower(KernelSpec("contract", graph), target), [left, right, result])
         assert same(result, defined(kind, case, left, right))
+
+
+def test_weights_that_several_tiles_read_are_copied_as_floats() -> None:
+    graph = body("conv", CASES["weights copied"])
+    kernel = lower(KernelSpec("contract", graph), named("x86-64-v3"))
+    assert "broadcast operand packed" in str(kernel.note)
+    (copied,) = (text for text in str(kernel).splitlines() if text.startswith("kernel "))
+    assert "broadcast: scratch f32[288]" in copied
 
 
 @pytest.mark.sampled(4)

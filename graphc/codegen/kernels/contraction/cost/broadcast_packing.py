@@ -18,11 +18,14 @@ from graphc.schedule.access import Index, unflatten
 class BroadcastPacking:
     """How the copy lies: `width` rows side by side, those of one or more tiles of `tile_rows`; the
     axes of k from `taps_first` on ahead of those before it (0: as they are). Where each residue
-    class of the results uses a few kernel positions these come first."""
+    class of the results uses a few kernel positions these come first. `channels_first`: k ends in
+    the place in a pair of channels, the odd one first; the copy has channel after channel, each
+    with its taps, as a weight lies in memory."""
 
     width: int
     tile_rows: int
     taps_first: int
+    channels_first: bool = False
 
     @property
     def group(self) -> int:
@@ -41,13 +44,19 @@ class BroadcastPacking:
         order = self._order(extents)
         items = unflatten(flat, tuple(extents[axis] for axis in order))
         at = dict(zip(order, items, strict=True))
-        return tuple(at[axis] for axis in range(len(order)))
+        return self._turned(tuple(at[axis] for axis in range(len(order))))
 
     def position(self, k: Index, extents: Shape) -> Expr:
         """Where an index of k stands among all in the copy."""
-        order = self._order(extents)
+        order, k = self._order(extents), self._turned(k)
         return flatten([k[axis] for axis in order], [extents[axis] for axis in order])
+
+    def _turned(self, k: Index) -> Index:
+        """Places in pairs counted from the even one, or back."""
+        return (*k[:-1], 1 - k[-1]) if self.channels_first else k
 
     def _order(self, extents: Shape) -> tuple[int, ...]:
         axes = tuple(range(len(extents)))
+        if self.channels_first:
+            return (0, axes[-1], *axes[1:-1])
         return axes[self.taps_first :] + axes[: self.taps_first]

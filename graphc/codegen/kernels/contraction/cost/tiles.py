@@ -25,6 +25,13 @@ def vector_registers(target: Target) -> int:
     return 32 if target.vector_bytes == 64 or "aarch64" in target.triple else 16
 
 
+def most_columns(target: Target, reads: int) -> int:
+    """Vectors of columns of a tile of one row at most, where each is computed from so many reads:
+    they are often the same for several k, and stay in registers beside the sum."""
+    return (vector_registers(target) - 4) // (reads + 1) if reads > 1 else MOST_COLUMNS
+
+
+MOST_COLUMNS = 12
 FMA_IN_FLIGHT = 8
 """Sums to have under way: an FMA takes four cycles, and two start in each."""
 
@@ -54,7 +61,7 @@ def _ranked(rows: int, vectors: int, registers: int) -> list[tuple[float, Tile]]
     """The tiles that fit the registers, most efficient first, of equal ones those of fewer vectors
     and rows."""
     ranked = []
-    for v in range(1, min(vectors, 12) + 1):
+    for v in range(1, min(vectors, MOST_COLUMNS) + 1):
         for r in range(1, min(rows, 14) + 1):
             if r * v + v + 1 > registers:
                 continue

@@ -11,11 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
-from graphc.codegen.kernels.contraction.cost.costs import COPIED, GATHERED, TRANSPOSED, scatter_cost
+from graphc.codegen.kernels.contraction.cost.costs import (
+    COPIED,
+    GATHERED,
+    TRANSPOSED,
+    any_place,
+    scatter_cost,
+)
 from graphc.codegen.kernels.contraction.cost.tiles import (
+    MOST_COLUMNS,
     Columns,
     Tile,
     choose_tile,
+    most_columns,
     vector_registers,
 )
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
@@ -25,7 +33,8 @@ from graphc.codegen.kernels.contraction.problem.view import (
     batch_variables,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le, at_least, is_symbolic
+from graphc.ir.dims import Extent, always_le, at_least, is_symbolic
+from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import Case
 
@@ -36,6 +45,8 @@ PACKED_COLUMNS = 64
 """Columns from which copying an ill-placed broadcast operand pays."""
 PACKED_VECTORS = 8
 """Vectors that its copy is wide at most, where tiles of rows lie side by side."""
+WIDENED_BROADCAST = 0.25
+"""Cost of widening an element of it where it is multiplied, beside reading one that is wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +124,23 @@ def _tiling(
     lanes = problem.lanes_for(used)
     columns = [Columns(each, lane_axes, lanes, 0) for each in classes]
     vectors = sum(column.vectors for column in columns)
-    tile, efficiency = choose_tile(
-        problem.typical(problem.rows), max(column.vectors for column in columns),
-        vector_registers(target),
-        lambda tile: flat or _apart(columns, tile),
-    )  # fmt: skip
+    unrolled = first_unrolled(view, split)
+    for spare in (0, 1):
+        tile, efficiency = choose_tile(
+            problem.typical(problem.rows),
+            min(max(column.vectors for column in columns), _most_columns(problem, columns, target)),
+            vector_registers(target) - spare,
+            lambda tile: flat or _apart(columns, tile),
+        )  # fmt: skip
+        taps_first = unrolled if split else 0
+        packing, packing_cost = _packing(problem, tile, vectors, lanes, taps_first)
+        if packing is not None or tile.rows == 1 or not view.widens(broadcast=True):
+            break  # what is widened where it is multiplied takes one register more
     down = 0 if flat else _down(columns, tile)
     columns = [replace(column, down=down) for column in columns]
     # A residue class has the kernel positions that fit.
     share = float(math.prod(classes[0].steps)) if split else 1.0
     results = problem.typical(problem.batch_count * problem.rows) * vectors
-    unrolled = first_unrolled(view, split)
-    packing, packing_cost = _packing(problem, tile, vectors, lanes, unrolled if split else 0)
     if packing is not None:
         case = _broadcast_case(problem)
         if _copy_grows(problem, case):
@@ -136,6 +152,16 @@ def _tiling(
         products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
         scattered=scatter_cost(problem, columns) * results,
     )  # fmt: skip
+
+
+def _most_columns(problem: ContractionProblem, columns: Sequence[Columns], target: Target) -> int:
+    """Vectors of a tile at most."""
+    if problem.rows != 1:
+        return MOST_COLUMNS
+    view, lane = problem.view, Variable("probe_lane", max(problem.lanes, 2))
+    k = tuple(of(variable) for variable in k_variables(view))
+    case = view.vector(problem.batch, any_place(columns[0], lane), k)
+    return most_columns(target, len(view.dequantized_from(case)))
 
 
 def first_unrolled(view: ContractionView, needed: bool) -> int:
@@ -172,7 +198,8 @@ def _packing(
         return packing, copies / count * GATHERED
     along_rows = linear.coefficient(m)
     along_k = [linear.coefficient(v) for v in variables if not always_le(v.extent, 1)]
-    if None in along_k or vectors * lanes < PACKED_COLUMNS:
+    widened = _is_widened_often(problem, tile, vectors)
+    if None in along_k or (vectors * lanes < PACKED_COLUMNS and not (widened and len(view.k) > 1)):
         each = TRANSPOSED if along_k and along_k[-1] == 1 else GATHERED
         return (packing, copies * each) if None in along_k else (None, 0.0)
     # Transposed: each k of a tile lies on another line, each line holds several tiles. Else a
@@ -184,17 +211,33 @@ def _packing(
         >= 64
     )
     large = depth >= 64 and max(depth, vectors * lanes) >= 256
-    each = COPIED if transposed and large and rows > tile.rows else 0.0
-    if not each and _is_widened_often(problem, tile, vectors):
-        each = COPIED if along_rows == 1 else TRANSPOSED if along_k == [1] else GATHERED
-    if len(view.k) == 1 and each:
-        batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
-        together = math.lcm(tile.rows, lanes)
-        if together <= PACKED_VECTORS * lanes:
-            packing = replace(packing, width=together)
-            copies = count * -(-rows // lanes) * depth
-        return packing, copies / (1 if batched else count) * each
-    return None, 0.0
+    each = COPIED if transposed and large and rows > tile.rows and len(view.k) == 1 else 0.0
+    if not each and widened:
+        packing = replace(packing, channels_first=_lies_by_channels(view, along_k))
+        in_runs = along_k == [1] or packing.channels_first
+        each = COPIED if along_rows == 1 else TRANSPOSED if in_runs else GATHERED
+    if not each:
+        return None, 0.0
+    batched = any(v in linear.variables() for i in problem.batch for v in i.variables())
+    together = math.lcm(tile.rows, lanes)
+    if together <= PACKED_VECTORS * lanes:
+        packing = replace(packing, width=together)
+        copies = count * -(-rows // lanes) * depth
+    cost = copies / (1 if batched else count) * each
+    in_place = count * rows * depth * -(-vectors // tile.vectors) * WIDENED_BROADCAST
+    return (packing, cost) if len(view.k) == 1 or cost < in_place else (None, 0.0)
+
+
+def _lies_by_channels(view: ContractionView, along_k: Sequence[Extent | None]) -> bool:
+    """Whether k, whose last coordinate is the place in a pair of channels, lies in memory channel
+    by channel, each with its taps: a convolution's weight."""
+    if len(view.k) == 1 or view.op.pairing is None:
+        return False
+    pair, *taps, place = view.k
+    strides = row_major_strides((pair, place, *taps))
+    in_memory = (strides[0], *strides[2:], -strides[1])
+    there = [step for step, extent in zip(in_memory, view.k, strict=True) if extent != 1]
+    return along_k == there
 
 
 def _is_widened_often(problem: ContractionProblem, tile: Tile, vectors: int) -> bool:

@@ -19,7 +19,7 @@ from graphc.codegen.loop_ir.numbers import Number
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Extent, always_le, fixed, is_symbolic
 from graphc.ir.types import DType, Shape
-from graphc.ops.kinds.index_expr import Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
 
 K_BLOCK = 256
@@ -98,13 +98,18 @@ Accumulate = Callable[[Index, list[LoopValue]], list[LoopValue]]
 class KLoops:
     """Writes the loops of a sum over k; axes from `unrolled` on are written out, the others are
     loops. `zeros`: what each K block starts from, one for each sum. `pairs`: see Contract; k is one
-    coordinate then. `each`: products that an index of k stands for, of extents that are numbers."""
+    coordinate then. `each`: products that an index of k stands for, of extents that are numbers.
+    `runs`: lengths of runs of k, one coordinate, each a multiple of the next and all dividing K
+    blocks: a loop for each, so that what is read once for a run is read ahead of the next loop;
+    the shortest is written out."""
 
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
         body: Accumulate, zeros: list[LoopValue], pairs: bool = False, each: int = 1,
+        runs: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
         self.builder = builder
+        self.runs = runs
         self.pairs = pairs
         self.each = each
         self.numbers = builder.numbers
@@ -214,6 +219,8 @@ class KLoops:
             return self.body(prefix, sums)
         if self.pairs:
             return self._in_pairs(sums, begin, end)
+        if self.runs:
+            return self._in_runs(sums, of(0), self.runs, (begin, end), fixed(self.k[0]))
         static = isinstance(begin, int) and isinstance(end, int)
         if static and (level >= self.unrolled or end - begin == 1):  # type: ignore[operator]
             for position in range(begin, end):  # type: ignore[arg-type]
@@ -223,6 +230,24 @@ class KLoops:
             variable = Variable(f"k{level}", self.k[level])
             self.addresses.bind(variable, loop.variable, self.builder.block)
             loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
+        return list(loop.results)
+
+    def _in_runs(
+        self, sums: list[LoopValue], first: Expr, runs: tuple[int, ...],
+        bounds: tuple[Number, Number], extent: int,
+    ) -> list[LoopValue]:  # fmt: skip
+        """Indices of k within `bounds`, below `extent` and counted from `first` on, in runs."""
+        if not runs:
+            for position in range(*bounds):  # type: ignore[arg-type]
+                sums = self.body((first + position,), sums)
+            return sums
+        size, n = runs[0], self.numbers
+        begin, end = (n.div(bound, size) for bound in bounds)
+        with self.builder.loop(begin, end, carried=sums, hint=f"run{size}") as loop:
+            variable = Variable(f"run{size}", extent // size)
+            self.addresses.bind(variable, loop.variable, self.builder.block)
+            at = first + of(variable) * size
+            loop.yield_(*self._in_runs(list(loop.carried), at, runs[1:], (0, size), size))
         return list(loop.results)
 
     def _in_pairs(self, sums: list[LoopValue], begin: Number, end: Number) -> list[LoopValue]:

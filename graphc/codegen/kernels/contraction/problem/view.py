@@ -191,6 +191,14 @@ class ContractionView:
             for value, index, _ in sources
         ]
 
+    def dequantized_from(self, case: Case | None) -> list[tuple[int, Expr]]:
+        """The several reads that an element is computed from, where integers of a byte are among
+        them; else none."""
+        places = [] if case is None or case.guards else self.places(case)
+        read = [self.body.nodes[number].types[0].dtype for number, _ in places]
+        narrow = any(dtype.is_integer and dtype.itemsize == 1 for dtype in read)
+        return places if narrow and len(places) > 1 else []
+
     def is_stored(self, case: Case) -> bool:
         """Whether the operand's elements are an input's, moved and otherwise as they are."""
         value = self.node.operands[case.operand]

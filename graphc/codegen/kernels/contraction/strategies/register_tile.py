@@ -13,10 +13,12 @@ tiles of a batch element.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
+from graphc.codegen.kernels.contraction.cost.costs import any_place
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile, Place, Tile
 from graphc.codegen.kernels.contraction.emission.axes import column_split
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
@@ -28,13 +30,14 @@ from graphc.codegen.kernels.contraction.operands.broadcast_operand import (
 )
 from graphc.codegen.kernels.contraction.operands.vector_operand import (
     PanelPerTile,
+    VectorInPlace,
     VectorOperand,
     VectorStage,
     column_names,
     vectors_of,
 )
-from graphc.codegen.kernels.contraction.problem.k_blocks import Accumulate, KLoops
-from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
+from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, Accumulate, KLoops
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
     OF_NUMBERS,
@@ -50,7 +53,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
 from graphc.schedule.access import Index
 
 RECOMPUTED = 50
@@ -105,7 +108,11 @@ class RegisterTile:
         zeros = emit.zeros(at.rows * at.vectors)
         body = self.products(at, lane, tile)
         pairs, each = emit.problem.pairs, emit.view.products_each
-        return KLoops(emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs, each)
+        in_place = isinstance(self.vectors, VectorInPlace)
+        return KLoops(
+            emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs, each,
+            runs_of_vectors(emit.problem, at.columns) if in_place and not pairs else (),
+        )  # fmt: skip
 
 
 def store_results(emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
@@ -134,6 +141,32 @@ def last_overlaps(
         return False
     rest = rows % tile.rows
     return rows > tile.rows and rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
+
+
+WRITTEN_OUT = 8
+"""The longest run of k that is written out."""
+
+
+def runs_of_vectors(problem: ContractionProblem, columns: Columns) -> tuple[int, ...]:
+    """Runs of k for which an element of the vector operand is computed from the same value: of
+    integers that share a byte, groups that share a scale. For `KLoops`."""
+    view, lane = problem.view, Variable("probe_lane", max(columns.lanes, 2))
+    if len(view.k) != 1 or not isinstance(view.k[0], int):
+        return ()
+    (k,) = k_variables(view)
+    case = view.vector(problem.batch, any_place(columns, lane), (of(k),))
+    divisors = {
+        atom.divisor
+        for _, linear in view.dequantized_from(case)
+        for atom, _ in linear.terms
+        if isinstance(atom, Quotient) and atom.dividend.variables() == {k}
+    }
+    step, runs = math.gcd(view.k[0], K_BLOCK), []
+    for size in sorted((each for each in divisors if isinstance(each, int)), reverse=True):
+        if step % size == 0:
+            runs.append(size)
+            step = size
+    return (*runs, 1) if runs and runs[-1] > WRITTEN_OUT else tuple(runs)
 
 
 @dataclass(frozen=True, slots=True)
