@@ -552,7 +552,7 @@ def thop(z: Any) -> None:
     z.show(*profile(_net(z), (z.draw(1, 6),), verbose=False))
 
 
-@package("fvcore.nn")
+@package("fvcore.nn", stops="graphs of torch.jit.trace")
 def fvcore(z: Any) -> None:
     from fvcore.nn import FlopCountAnalysis, parameter_count, sigmoid_focal_loss
 
