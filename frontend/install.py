@@ -15,7 +15,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-
 _SHARED = {
     "counts": "binomial geometric multinomial negative_binomial poisson",
     "extremes": "generalized_pareto gumbel pareto weibull",
