@@ -16,7 +16,7 @@ import math
 from typing import Any, Literal
 
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.codegen.elements.loop_cut import LoopCut, Part
 from graphc.codegen.kernels.common import declare_buffers, lanes_for
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel
@@ -96,8 +96,8 @@ def _copy(
     if not outer:
         along(())
         return
-    ends = part if shared == "rows" else (0, math.prod(outer))
-    with builder.loop(*ends, hint="r") as loop:
+    ends: Part = part if shared == "rows" else (0, math.prod(outer))
+    with builder.loop(ends[0], ends[1], hint="r") as loop:
         row = Variable("copied_row", math.prod(outer))
         evaluator.addresses.bind(row, loop.variable, builder.block)
         along(unflatten(of(row), outer))
@@ -138,8 +138,8 @@ def _combine(
         if axis == len(source) - 1 and _is_contiguous(op, node, types):
             rows(index, source[axis])
             return
-        ends = part if axis == 0 and shared == "rows" else (0, source[axis])
-        with builder.loop(*ends, hint=f"s{axis}") as loop:
+        ends: Part = part if axis == 0 and shared == "rows" else (0, source[axis])
+        with builder.loop(ends[0], ends[1], hint=f"s{axis}") as loop:
             variable = Variable(f"s{axis}", source[axis])
             evaluator.addresses.bind(variable, loop.variable, builder.block)
             nest(axis + 1, (*index, of(variable)))
