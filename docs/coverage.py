@@ -251,7 +251,7 @@ in both. Of the samples in scope agree
 | compiled | 100 % | 99.96 % | 100 % | 100 % | 99.89 %, see below |
 
 Compiled, complex64 was run for 360 of its 394 operators, 5,508 of 5,514 samples: not for the last,
-from `linalg.norm` on. One sample of `fft.fft` took its minute on a loaded machine, and passes alone.
+from `linalg.norm` on. One sample of `fft.fft` ran into its minute under load; it passes alone.
 `chalf` is missing, and of float64 six samples of Bessel functions differ, where
 PyTorch's are coarser. Not counted is what PyTorch's tensors without data refuse too, because it
 depends on values: `unique`, `unique_consecutive`, `nonzero`, `argwhere`, `masked_select`, `item`,
