@@ -262,8 +262,7 @@ def x_clip(z: Any) -> None:
         text_seq_len=8, text_heads=2, visual_enc_depth=1, visual_image_size=16,
         visual_patch_size=8, visual_heads=2, visual_patch_dropout=0.0,
     )  # fmt: skip
-    z.train(z.fill(net), z.integers(30, 2, 8), z.draw(2, 3, 16, 16),
-            loss=lambda out: out.square())  # fmt: skip
+    z.train(z.fill(net), z.integers(30, 2, 8), z.draw(2, 3, 16, 16))
 
 
 # -- probability -----------------------------------------------------------------------------------
