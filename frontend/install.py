@@ -15,6 +15,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+_SHARED = {
+    "counts": "binomial geometric multinomial negative_binomial poisson",
+    "extremes": "generalized_pareto gumbel pareto weibull",
+    "gamma": "beta chi2 dirichlet",
+    "half_distributions": "half_cauchy half_normal",
+    "mixture": "mixture_same_family",
+    "one_hot": "one_hot_categorical",
+    "wide_tails": "cauchy fishersnedecor laplace studentT",
+}
+"""Modules of `distributions` that hold what PyTorch has in several."""
+
 
 class _SameModule(Loader):
     """Loads a module that exists under another name."""
@@ -138,6 +149,9 @@ def install_as(name: str = "torch") -> Installed:
     name is loaded already.
     """
     names = {name: "frontend"}
+    for module, parts in _SHARED.items():
+        for part in parts.split():
+            names[f"{name}.distributions.{part}"] = f"frontend.distributions.{module}"
     if name == "torch":
         names["safetensors.torch"] = "frontend.safetensors"
         if not _is_installed("torchvision"):

@@ -143,7 +143,11 @@ def _function(namespace: str, name: str) -> Any:
     return getattr(Tensor, name, None)
 
 
-_WRITTEN = {("torchvision", "_C"): "frontend.vision.operators"}
+_WRITTEN = {
+    ("torchvision", "_C"): "frontend.vision.operators",
+    ("lib", "_torchaudio"): "frontend.audio.operators",
+    ("lib", "libtorchaudio"): "frontend.audio.operators",
+}
 """Libraries of compiled operators, by folder and name, that are written here instead."""
 
 

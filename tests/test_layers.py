@@ -25,8 +25,8 @@ FOLDERS: dict[Name, str] = {
     ),
     ("frontend",): (
         "startup quantization,gguf "
-        "onnx,vision,_C,_dynamo,_functorch,_inductor,_subclasses,ao,backends,cpu,cuda,distributions,fx,jit,"
-        "masked,signal,testing export amp namespace.methods,namespace.lazily "
+        "onnx,vision,audio,_C,_dynamo,_functorch,_inductor,_subclasses,ao,backends,cpu,cuda,"
+        "distributions,fx,jit,masked,signal,testing export amp namespace.methods,namespace.lazily "
         "nn.parallel,nn.utils,nn.modules.synchronized distributed "
         "utils,library,serialization,optim,func nn sparse overrides autograd profiler namespace "
         "devices "

@@ -59,6 +59,22 @@ print("done")
     assert result.stdout == "done\n", result.stderr
 
 
+def test_distributions_are_found_where_pytorch_has_them() -> None:
+    code = """
+import frontend
+frontend.install_as("torch")
+from torch.distributions.beta import Beta
+from torch.distributions.studentT import StudentT
+from torch.distributions.half_cauchy import HalfCauchy
+from torch.distributions.mixture_same_family import MixtureSameFamily
+import torch.distributions.one_hot_categorical
+ours = frontend.distributions
+assert Beta is ours.Beta and StudentT is ours.StudentT and HalfCauchy is ours.HalfCauchy
+assert torch.distributions.one_hot_categorical.OneHotCategorical is ours.OneHotCategorical
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_module_of_that_name_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "somebody", ModuleType("somebody"))
     with pytest.raises(RuntimeError, match="somebody is imported already"):

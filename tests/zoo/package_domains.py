@@ -262,8 +262,7 @@ def x_clip(z: Any) -> None:
         text_seq_len=8, text_heads=2, visual_enc_depth=1, visual_image_size=16,
         visual_patch_size=8, visual_heads=2, visual_patch_dropout=0.0,
     )  # fmt: skip
-    z.train(z.fill(net), z.integers(30, 2, 8), z.draw(2, 3, 16, 16),
-            loss=lambda out: out.square())  # fmt: skip
+    z.train(z.fill(net), z.integers(30, 2, 8), z.draw(2, 3, 16, 16))
 
 
 # -- probability -----------------------------------------------------------------------------------
@@ -552,7 +551,7 @@ def thop(z: Any) -> None:
     z.show(*profile(_net(z), (z.draw(1, 6),), verbose=False))
 
 
-@package("fvcore.nn")
+@package("fvcore.nn", stops="graphs of torch.jit.trace")
 def fvcore(z: Any) -> None:
     from fvcore.nn import FlopCountAnalysis, parameter_count, sigmoid_focal_loss
 

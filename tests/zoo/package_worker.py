@@ -101,6 +101,17 @@ def _first(result: Any) -> Any:
     return result
 
 
+def _without_libraries() -> None:
+    """torchvision and torchaudio without their compiled libraries, which load beside the PyTorch
+    they were made for alone."""
+    part = "torchvision._meta_registrations"
+    sys.modules[part] = types.ModuleType(part)
+    part = "torchaudio._extension"
+    sys.modules[part] = types.ModuleType(part)
+    facts = {"_IS_TORCHAUDIO_EXT_AVAILABLE": False, "_IS_ALIGN_AVAILABLE": False}
+    vars(sys.modules[part]).update(facts, fail_if_no_align=lambda function: function)
+
+
 def run(side: str, name: str, folder: Path) -> dict[str, Any]:
     """What became of a package: which stage was reached, and the error that ended it."""
     report: dict[str, Any] = {"imports": False, "works": False, "compiled": "-"}
@@ -110,9 +121,8 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
             from frontend.install import install_as
 
             install_as("torch")
-        else:  # see worker.py: torchvision's wheel beside another PyTorch
-            part = "torchvision._meta_registrations"
-            sys.modules[part] = types.ModuleType(part)
+        else:
+            _without_libraries()
         import torch
 
         from tests.zoo import package_domains, package_scripts  # noqa: F401 (they declare)

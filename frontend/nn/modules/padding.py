@@ -99,37 +99,45 @@ class ZeroPad3d(ConstantPad3d):
         return f"{self.padding}"
 
 
-class ReflectionPad1d(_PadNd):
+class _ReflectionPadNd(_PadNd):
+    """What packages register rules for: reflection around any number of axes."""
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """The last axis mirrored at its outermost elements: [N, C, L] or [C, L]."""
 
     axes, mode = 1, "reflect"
 
 
-class ReflectionPad2d(_PadNd):
+class ReflectionPad2d(_ReflectionPadNd):
     """The last two axes mirrored at their outermost elements: [N, C, H, W] or [C, H, W]."""
 
     axes, mode = 2, "reflect"
 
 
-class ReflectionPad3d(_PadNd):
+class ReflectionPad3d(_ReflectionPadNd):
     """The last three axes mirrored at their outermost elements: [N, C, D, H, W], or without N."""
 
     axes, mode = 3, "reflect"
 
 
-class ReplicationPad1d(_PadNd):
+class _ReplicationPadNd(_PadNd):
+    """What packages register rules for: replication around any number of axes."""
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """The outermost elements of the last axis repeated: [N, C, L] or [C, L]."""
 
     axes, mode = 1, "replicate"
 
 
-class ReplicationPad2d(_PadNd):
+class ReplicationPad2d(_ReplicationPadNd):
     """The outermost elements of the last two axes repeated: [N, C, H, W] or [C, H, W]."""
 
     axes, mode = 2, "replicate"
 
 
-class ReplicationPad3d(_PadNd):
+class ReplicationPad3d(_ReplicationPadNd):
     """The outermost elements of the last three axes repeated: [N, C, D, H, W], or without N."""
 
     axes, mode = 3, "replicate"

@@ -104,6 +104,14 @@ def work(
             return
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """The seeds of NumPy's global generator in a worker, as PyTorch makes them."""
+    import numpy as np
+
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
+
+
 def _prepared(fetcher: Any, info: WorkerInfo, init: Any) -> Callable[[Any], Any]:
     """Seed everything, run the user's `worker_init_fn`, begin the dataset."""
     global _info
@@ -117,7 +125,7 @@ def _prepared(fetcher: Any, info: WorkerInfo, init: Any) -> Callable[[Any], Any]
     _info = info
     random.seed(info.seed)
     manual_seed(info.seed)
-    np.random.seed(info.seed % 2**32)
+    np.random.seed(_generate_state(info.seed - info.id, info.id))
     try:
         if init is not None:
             init(info.id)

@@ -1,0 +1,1 @@
+"""What is here of torchaudio: the operators of its compiled library."""
