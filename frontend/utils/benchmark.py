@@ -11,7 +11,6 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -82,15 +81,15 @@ class Measurement:
     def times(self) -> list[float]:
         return [seconds / self.number_per_run for seconds in self.raw_times]
 
-    @cached_property
+    @property
     def median(self) -> float:
         return float(np.median(self._some()))
 
-    @cached_property
+    @property
     def mean(self) -> float:
         return float(np.mean(self._some()))
 
-    @cached_property
+    @property
     def iqr(self) -> float:
         """The distance between the first and the third quartile."""
         quartiles = np.quantile(self._some(), [0.25, 0.75])

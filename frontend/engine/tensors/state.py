@@ -88,6 +88,7 @@ Caches, which change no result:
 - `engine.tracing.assertions._asserted`: the same
 - `overrides.protocol.takes_over`: of types
 - `vision.operators._LIBRARY`: the operators that torchvision asks for
+- `audio.operators._LIBRARY`, `audio.operators._FACTS`: the operators that torchaudio asks for
 - `overrides.interception._template`: of code that asks
 - `fx.node.qualified_name`: of functions
 """
