@@ -88,7 +88,8 @@ Caches, which change no result:
 - `engine.tracing.assertions._asserted`: the same
 - `overrides.protocol.takes_over`: of types
 - `vision.operators._LIBRARY`: the operators that torchvision asks for
-- `audio.operators._LIBRARY`, `audio.operators._FACTS`: the operators that torchaudio asks for
+- `audio.operators._LIBRARY`: the operators that torchaudio asks for
+- `audio.operators._FACTS`: what it asks of them
 - `overrides.interception._template`: of code that asks
 - `fx.node.qualified_name`: of functions
 """
