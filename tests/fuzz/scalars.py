@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -127,23 +128,30 @@ def case_of(call: str, random: np.random.Generator) -> Case:
 # -- values --------------------------------------------------------------------------------------
 
 
-def _elements(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Small numbers, and some at the ends of the dtype."""
+DIVIDES = re.compile(r"div|fmod|remainder|//|%")
+
+
+def _elements(
+    random: np.random.Generator, dtype: str, shape: tuple[int, ...], divides: bool
+) -> Any:
+    """Small numbers, and some at the ends of the dtype; but the least one where integers are
+    divided: by -1 that ends PyTorch's process."""
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)
     if "float" in dtype:
         return random.integers(-16, 17, shape) / 4
     limits = np.iinfo(dtype)
     small = random.integers(max(limits.min, -4), 5, shape)
-    ends = random.choice([limits.min, limits.max, 100, 50], shape)
+    ends = random.choice([limits.min + divides, limits.max, 100, 50], shape)
     return np.where(random.random(shape) < 0.3, ends, small)
 
 
 def tensors(T: Any, case: Case) -> dict[str, Any]:
     """The tensors of a case in one of the libraries."""
     random = np.random.default_rng(case.seed)
+    divides = DIVIDES.search(case.call) is not None
     made = lambda dtype, shape: T.tensor(  # noqa: E731
-        np.asarray(_elements(random, dtype, shape)).tolist(), dtype=getattr(T, dtype)
+        np.asarray(_elements(random, dtype, shape, divides)).tolist(), dtype=getattr(T, dtype)
     ).reshape(shape)
     names = {name: made(*each) for name, each in zip("abc", zip(case.dtypes, case.shapes))}
     names |= {name: made(case.dtypes[0], shape) for name, shape in FIXED.items()}
