@@ -125,12 +125,12 @@ def _tiling(
     columns = [Columns(each, lane_axes, lanes, 0) for each in classes]
     vectors = sum(column.vectors for column in columns)
     unrolled = first_unrolled(view, split)
+    most = _most_columns(problem, columns, target)
     for spare in (0, 1):
         tile, efficiency = choose_tile(
-            problem.typical(problem.rows),
-            min(max(column.vectors for column in columns), _most_columns(problem, columns, target)),
+            problem.typical(problem.rows), max(column.vectors for column in columns),
             vector_registers(target) - spare,
-            lambda tile: flat or _apart(columns, tile),
+            lambda tile: tile.vectors <= most and (flat or _apart(columns, tile)),
         )  # fmt: skip
         taps_first = unrolled if split else 0
         packing, packing_cost = _packing(problem, tile, vectors, lanes, taps_first)
