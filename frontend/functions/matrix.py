@@ -240,7 +240,7 @@ def _plus(
     kind = promote_types(spread.dtype, term.dtype)
     for number in (beta, alpha):
         fitting(number, kind, computed=computed)
-    if not kind.is_float:
+    if not kind.is_float and kind is not DType.bool:  # of bools a number would make integers
         beta, alpha = int(beta), int(alpha)
     scaled = term if alpha == 1 else term * alpha
     if beta == 0:

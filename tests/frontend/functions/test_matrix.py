@@ -183,3 +183,15 @@ REFUSED = [
 def test_what_does_not_fit(call: Callable[..., Any], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call(torch.ones(2, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("beta", [1, 0, 2, True, False])
+@pytest.mark.parametrize("alpha", [1, 0, 3, True, False])
+def test_addr_of_bools_is_bool(alpha: int, beta: int) -> None:
+    c = np.array([[False, True, True], [True, True, False]])
+    u, v = np.array([True, False]), np.array([True, True, False])
+    result = torch.addr(
+        torch.tensor(c), torch.tensor(u), torch.tensor(v), alpha=alpha, beta=beta
+    )  # fmt: skip
+    want = (c & bool(beta)) | (np.outer(u, v) & bool(alpha))
+    assert result.dtype is torch.bool and result.tolist() == want.tolist()
