@@ -169,13 +169,14 @@ class Tensor(AutogradMembers, metaclass=ClassOfTensors):
     def is_contiguous(self, *, memory_format: MemoryFormat = contiguous_format) -> bool:
         """Whether the elements lie one behind another in the order of the dimensions; of
         channels_last, with the second dimension as the innermost."""
-        if memory_format in _INNERMOST_SECOND:
-            return self._has_second_innermost(_INNERMOST_SECOND[memory_format])
-        if not isinstance(memory_format, MemoryFormat):
-            raise TypeError(
-                "is_contiguous(): argument 'memory_format' must be torch.memory_format, not "
-                f"{type(memory_format).__name__}"
-            )
+        if memory_format is not contiguous_format:
+            if not isinstance(memory_format, MemoryFormat):
+                raise TypeError(
+                    "is_contiguous(): argument 'memory_format' must be torch.memory_format, not "
+                    f"{type(memory_format).__name__}"
+                )
+            if memory_format in _INNERMOST_SECOND:
+                return self._has_second_innermost(_INNERMOST_SECOND[memory_format])
         if STATE.mode is not None:
             return STATE.mode.memory_order(self) is None
         return not isinstance(self._value, np.ndarray) or bool(self._value.flags.c_contiguous)
