@@ -153,7 +153,8 @@ def binary_cross_entropy_with_logits(
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """`binary_cross_entropy` of sigmoid(input), exact where sigmoid is rounded to 0 or 1.
-    `pos_weight` scales the part of the positive class. Raises ValueError where shapes differ."""
+    `pos_weight` scales the part of the positive class. Losses have the dtype of `target`. Raises
+    ValueError where shapes differ."""
     reduction = reduction_of(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise ValueError(
@@ -162,7 +163,8 @@ def binary_cross_entropy_with_logits(
     require_floats("binary_cross_entropy_with_logits", input, target)
     positive = target if pos_weight is None else target * pos_weight
     lost = (target - 1) * logsigmoid(-input) - positive * logsigmoid(input)
-    return reduced(lost if weight is None else lost * weight, reduction)
+    lost = lost if weight is None else lost * weight
+    return reduced(lost.to(target.dtype), reduction)
 
 
 # -- divergences and likelihoods -----------------------------------------------------------------

@@ -131,3 +131,23 @@ def test_one_of_both_may_be_flags(loss: Any, flags_first: bool) -> None:
     assert loss(*pair, reduction="none").tolist() == expected.tolist()
     with pytest.raises((RuntimeError, NotImplementedError), match=r"bool|not implemented"):
         loss(flags, flags)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("inputs, targets", [("float64", "float32"), ("float32", "float64")])
+def test_losses_of_logits_have_the_dtype_of_their_targets(
+    inputs: str, targets: str, compiled: bool
+) -> None:
+    x = torch.tensor([0.5, -1.5, 2.0], dtype=getattr(torch, inputs), requires_grad=True)
+    target = torch.tensor([0.0, 1.0, 0.25], dtype=getattr(torch, targets))
+    loss = F.binary_cross_entropy_with_logits
+    lost = (torch.compile(loss) if compiled else loss)(x, target, reduction="none")
+    p = 1 / (1 + np.exp(-x.detach().numpy().astype(np.float64)))
+    t = target.numpy().astype(np.float64)
+    assert str(lost.dtype) == f"torch.{targets}"
+    np.testing.assert_allclose(
+        lost.detach().numpy(), -t * np.log(p) - (1 - t) * np.log1p(-p), rtol=1e-6
+    )
+    lost.sum().backward()
+    assert str(x.grad.dtype) == f"torch.{inputs}"
+    np.testing.assert_allclose(x.grad.numpy(), p - t, rtol=1e-6)
