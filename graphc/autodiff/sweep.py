@@ -158,8 +158,9 @@ def input_gradients(record: Record, gradients: list[Any]) -> list[Any]:
         computed = gradient() if callable(gradient) else gradient
         if in_storage and computed is not None:
             computed = cast(computed, dtype=operand.tensor_type.dtype)
-        if computed is not None and computed.tensor_type != operand.tensor_type:
-            computed = _as_operand(record, computed, operand)
+        if computed is not None and computed.tensor_type is not operand.tensor_type:
+            if computed.tensor_type != operand.tensor_type:
+                computed = _as_operand(record, computed, operand)
         checked.append(computed)
     return checked
 

@@ -172,6 +172,13 @@ class ForwardBackward:
         function.note(self.forward)
         self._backward: Any = None
         self.results = [function.types[i] for i in function.traced.active]
+        self._saves: Saves | None = None  # of the last call
+        traced = function.traced
+        wanted = [x for (_, x, _), want in zip(traced.inputs, traced.wanted) if want]
+        dtypes = [x.tensor_type.dtype for x in wanted]
+        self.gradients = [*zip(split.holes, [x.is_complex for x in dtypes], strict=True)]
+        """Of each operand that is wanted: whether backward computes its gradient, and whether that
+        is of complex numbers."""
 
     @property
     def backward(self) -> Any:
@@ -197,7 +204,11 @@ class ForwardBackward:
             call = ForwardCall(self, tensors, arrays, kept, saved)
             results = tuple([outputs[i] for i in traced.active])
             kinds = tuple([x.tensor_type for x in operands])
-            record(call, {}, operands, results, Saves(kinds, tuple(self.results), NOTHING))
+            saves = self._saves
+            if saves is None or saves.types != kinds:
+                saves = self._saves = Saves(kinds, tuple(self.results), NOTHING)
+                saves.rules = None
+            record(call, {}, operands, results, saves)
             return outputs
         except BaseException as error:
             note_written(error, values)
@@ -255,14 +266,12 @@ class ForwardCall:
         return self._placed(iter(values))
 
     def _placed(self, arrays: Any) -> Any:
-        traced = self.pair.function.traced
-        wanted = [x for (_, x, _), want in zip(traced.inputs, traced.wanted) if want]
-        for hole, of in zip(self.pair.split.holes, wanted, strict=True):
+        for hole, in_pairs in self.pair.gradients:
             if not hole:
                 yield None
                 continue
             array = next(arrays)
-            value = from_pairs(array) if of.tensor_type.dtype.is_complex else array
+            value = from_pairs(array) if in_pairs else array
             yield make(value, TensorType.of(value))
 
     def _check(self, positions: Any) -> None:

@@ -154,11 +154,18 @@ class Results:
     dressed: tuple[tuple[int, type, dict[str, Any]], ...]
 
     @property
+    def alone(self) -> int | None:
+        """Which of the new results is all that is returned, where nothing is to be done with it or
+        others but to leave gradients; None elsewhere."""
+        more = (self.taps, self.kept, self.passed, self.effects, self.dressed)
+        if self.structure is not tree.TENSOR or any(more) or self.returned[0][1] is not None:
+            return None
+        return self.returned[0][0]
+
+    @property
     def is_single(self) -> bool:
         """Whether one new plain tensor is returned and nothing else is left behind."""
-        new = [position for position, source in self.returned if source is None]
-        more = (self.grads, self.taps, self.kept, self.effects, self.closed, self.leaves)
-        return self.structure is tree.TENSOR and new == [0] and not any((*more, self.dressed))
+        return self.alone == 0 and not any((self.grads, self.closed, self.leaves))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ class Specialization:
     """See the module. What a call reads of the TracedProgram stands here too: a call takes 3 µs."""
 
     __slots__ = (
-        "__weakref__", "assigned", "bound", "calls", "check", "closed", "counters", "epoch",
-        "executable", "executables", "function", "grads", "guards", "in_order", "numbers",
+        "__weakref__", "alone", "assigned", "bound", "calls", "check", "closed", "counters",
+        "epoch", "executable", "executables", "function", "grads", "guards", "in_order", "numbers",
         "other_updates", "others", "packing", "places", "positions", "program", "result_types",
         "saved", "signature", "single", "sizes", "structure", "traces", "types", "undo", "updated",
     )  # fmt: skip
@@ -80,7 +80,7 @@ class Specialization:
         inputs, results = program.inputs, program.results
         self.positions, self.in_order = inputs.positions, inputs.in_order
         self.others, self.updated, self.single = inputs.others, results.updated, results.is_single
-        self.structure = results.structure
+        self.alone, self.structure = results.alone, results.structure
         self.types, self.result_types = program.types, results.types
         self.grads, self.saved = results.grads, program.saved
         if sizes:
@@ -179,6 +179,8 @@ class Specialization:
             if self.single:
                 return made_of(values[0], self.result_types[0])
             new = self._left(arguments, values)
+            if self.alone is not None:
+                return new[self.alone]
             return self._finished(arguments, new, values)
         except BaseException as error:
             note_written(error, values)
@@ -219,6 +221,8 @@ class Specialization:
             done = True
             if self.grads:
                 self._left(arguments, results, results)
+            if self.alone is not None:
+                return results[self.alone]
             return self._finished(arguments, results, results)
         except BaseException as error:
             note_written(error, results)

@@ -118,9 +118,10 @@ class AutogradMembers(HostValues):
                     f"assigned grad expected to be a Tensor or None but got grad of type "
                     f"{type(value).__name__!r}"
                 )
-            if value.tensor_type != self.tensor_type:
+            kind = value.tensor_type
+            if kind is not self.tensor_type and kind != self.tensor_type:
                 raise ShapeError(
-                    f"attempting to assign a gradient of type {value.tensor_type} to a tensor of "
+                    f"attempting to assign a gradient of type {kind} to a tensor of "
                     f"type {self.tensor_type}. Please ensure that the gradient and the tensor have "
                     "the same shape and dtype."
                 )

@@ -48,8 +48,10 @@ def run_backward(
     there is no path. Without: gradients are added to the leaves' `.grad`."""
     mode = STATE.mode
     retain_graph |= STATE.keeps_graph
-    within = nullcontext() if mode is None else mode.backward(accumulates=inputs is None)
-    with within as run, recording(create_graph):
+    if mode is None:
+        with recording(create_graph):
+            return _swept(roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph)
+    with mode.backward(accumulates=inputs is None) as run, recording(create_graph):
         return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
 
 
