@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from frontend import autograd, nn, optim, utils
 from frontend.devices.environment import *
-from frontend.engine.compiled.compiler import compile
-from frontend.engine.compiled.freezing import *
-from frontend.engine.compiled.tracers import trace
 from frontend.engine.eager.promotion import can_cast, promote_types, result_type
 from frontend.engine.tensors.dtypes import *
 from frontend.engine.tensors.generator import Generator, default_generator
@@ -37,7 +34,6 @@ from frontend.engine.tensors.state import (
     set_grad_enabled,
 )
 from frontend.engine.tensors.tensor import Tensor
-from frontend.engine.tracing.tracer import tap
 from frontend.functions import declarations as _declarations
 from frontend.namespace import methods as _methods
 from frontend.namespace.lazy_names import LAZY as _LATE
@@ -45,6 +41,10 @@ from frontend.version import __version__
 from graphc.system import import_module
 
 if TYPE_CHECKING:
+    from frontend.engine.compiled.compiler import compile
+    from frontend.engine.compiled.freezing import *
+    from frontend.engine.compiled.tracers import trace
+    from frontend.engine.tracing.tracer import tap
     from frontend.namespace.torch_names import *
 
 globals().update(_declarations.namespace("torch"), **_methods.in_place_functions())
@@ -89,6 +89,10 @@ _LAZY = {
          "is_autocast_enabled"),
         "frontend.amp.autocast_mode",
     ),
+    "compile": "frontend.engine.compiled.compiler",
+    **dict.fromkeys(("freeze", "is_frozen", "unfreeze"), "frontend.engine.compiled.freezing"),
+    "tap": "frontend.engine.tracing.tracer",
+    "trace": "frontend.engine.compiled.tracers",
     "_assert": "frontend.overrides.checks",
     "is_anomaly_enabled": "frontend.autograd.anomaly_mode",
     "is_anomaly_check_nan_enabled": "frontend.autograd.anomaly_mode",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from frontend.engine.eager.autocasting import full_precision, lower_precision, widest_precision
@@ -92,14 +92,20 @@ DECLARED: dict[str, list[Declaration]] = {}
 """By the module in which they stand."""
 
 
-def names_of(module: str) -> Iterator[Spellings]:
+_SPELLED: dict[str, list[Spellings]] = {}
+
+
+def names_of(module: str) -> list[Spellings]:
     """Of the functions declared in a module that is imported to its end."""
-    own: dict[int, list[str]] = {}
-    for name, value in vars(sys.modules[module]).items():
-        if not name.startswith("_"):
-            own.setdefault(id(value), []).append(name)
-    for declaration in DECLARED[module]:
-        yield Spellings(declaration, own.get(id(declaration.function), []))
+    declared, known = DECLARED[module], _SPELLED.get(module)
+    if known is None or len(known) != len(declared):
+        own: dict[int, list[str]] = {}
+        for name, value in vars(sys.modules[module]).items():
+            if not name.startswith("_"):
+                own.setdefault(id(value), []).append(name)
+        known = [Spellings(each, own.get(id(each.function), [])) for each in declared]
+        _SPELLED[module] = known
+    return known
 
 
 def namespace(name: str) -> dict[str, Any]:

@@ -14,6 +14,12 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.control": {
+        "torch": "cond scan while_loop",
+        "methods": "",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.copies": {
         "torch": (
             "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
@@ -31,9 +37,21 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.distances": {
+        "torch": "cdist dist",
+        "methods": "dist",
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.drawn_numbers": {
         "torch": "binomial poisson",
         "methods": "",
+        "in_place": "",
+        "in_place_functions": "",
+    },
+    "frontend.functions.einsum": {
+        "torch": "einsum kron tensordot",
+        "methods": "kron",
         "in_place": "",
         "in_place_functions": "",
     },
@@ -91,6 +109,16 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
+    "frontend.functions.order_statistics": {
+        "torch": (
+            "bincount histc median mode nanmedian nanquantile quantile unique unique_consecutive"
+        ),
+        "methods": (
+            "bincount histc median mode nanmedian nanquantile quantile unique unique_consecutive"
+        ),
+        "in_place": "",
+        "in_place_functions": "",
+    },
     "frontend.functions.quantization": {
         "torch": (
             "_int_mm dequantize fake_quantize_per_channel_affine "
@@ -110,6 +138,12 @@ LAZY: dict[str, dict[str, str]] = {
             "row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_coo "
             "to_sparse_csc to_sparse_csr values"
         ),
+        "in_place": "",
+        "in_place_functions": "",
+    },
+    "frontend.functions.statistics": {
+        "torch": "mean nanmean std std_mean var var_mean",
+        "methods": "mean nanmean std var",
         "in_place": "",
         "in_place_functions": "",
     },

@@ -17,21 +17,16 @@ from typing import Any, NamedTuple
 from frontend.engine.eager.autocasting import lower_precision
 from frontend.engine.eager.dispatch import CONTEXT
 from frontend.engine.eager.promotion import casted
-from frontend.engine.tensors import tree
 from frontend.engine.tensors.bounded import Bounded
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
-from frontend.engine.tracing.bodies import TracedBody, captured_by
-from frontend.engine.tracing.leaving import leaving
-from frontend.engine.tracing.session import Session
-from frontend.functions import control
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
 from graphc.ir.types import DType, TensorType
-from graphc.ops.control import scan as scan_op
 from graphc.ops.nn.recurrent import gru_cell, lstm_cell
 from graphc.ops.parts import split
+from graphc.system import import_module
 
 Carry = tuple[Tensor, ...]
 Step = Callable[[Carry, Tensor], tuple[Carry, Tensor]]
@@ -243,27 +238,10 @@ def _over_time(
     # gradients are the bits of compiled ones, whose weights' gradients are sums over all steps.
     length, rows = counts
     xs = gates.reshape(length, rows, gates.shape[1])
-    loop = control.scan if traced else _loop_op
+    control = import_module("frontend.functions.control")  # it traces: not for who has no networks
+    loop = control.scan if traced else control.scan_as_op
     final, y = loop(step, carry, xs, reverse=reverse)
     return final, y.reshape(length * rows, y.shape[2])
-
-
-def _loop_op(step: Step, carry: Carry, xs: Tensor, *, reverse: bool) -> tuple[Carry, Tensor]:
-    """`control.scan` as the one op it is in a trace, on tensors as they are."""
-    types = [x.tensor_type for x in carry]
-    x_type = xs.tensor_type.with_shape(xs.tensor_type.shape[1:])
-    session = Session("step")
-    with leaving(session), session:
-        body = TracedBody("body", step, [*types, x_type], tree.flatten((carry, xs), []))
-        around = captured_by([], body)
-        inputs = [*body.inputs, *map(body.region.input_of, around)]
-        graph = body.graph(inputs, body.values, [])
-    attributes = {
-        "carry": len(carry), "sequences": 1, "length": xs.shape[0], "reverse": reverse,
-        "body": graph,
-    }  # fmt: skip
-    *final, ys = CONTEXT.apply(scan_op, (*carry, xs, *around), attributes)
-    return tuple(final), ys
 
 
 def run_layers(

@@ -34,6 +34,7 @@ from graphc.ops import (
     reduce,
     scalar_functions,
     strided,
+    summaries,
 )
 
 
@@ -66,5 +67,6 @@ __all__ = [
     "reduce",
     "scalar_functions",
     "strided",
+    "summaries",
     "table",
 ]

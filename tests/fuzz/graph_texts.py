@@ -91,12 +91,12 @@ def _nested(tokens: list[str], levels: int) -> list[str]:
 
 
 def check(text: str) -> str:
-    start = time.monotonic()
+    start = time.process_time()  # others may hold up the wall's clock
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         end = _end(text)
-    if time.monotonic() - start > SECONDS:
-        raise Broken(f"it took {time.monotonic() - start:.0f} seconds")
+    if time.process_time() - start > SECONDS:
+        raise Broken(f"it took {time.process_time() - start:.0f} seconds")
     return end
 
 

@@ -61,6 +61,7 @@ Numbers given out:
 Caches, which change no result:
 - `engine.tensors.state.PREPARED`: of ops (filled by `engine.eager.dispatch`)
 - `engine.eager.dispatch._FILLED`: of constants
+- `functions.declarations._SPELLED`: of the names of what a module declares
 - `functions.declarations.late_function`: of functions of modules that are imported late
 - `engine.compiled.packed_copies.PACKED`: packed copies of weights, and their limit
   (`set_packing_limit`)
