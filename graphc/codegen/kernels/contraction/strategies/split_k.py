@@ -89,7 +89,7 @@ class SplitKPlan:
         if len(problem.view.n) < 2:
             return
         for tiling in tilings(problem, target, limit):
-            if not wants_groups(tiling) or tiling.packing is not None:
+            if not wants_groups(tiling) or tiling.packing is not None or tiling.halo is not None:
                 continue
             depth = problem.view.k[0]
             whole, members = (None, depth) if isinstance(depth, int) else (1, 1)
