@@ -46,6 +46,9 @@ PACKED_COLUMNS = 64
 """Columns from which copying an ill-placed broadcast operand pays."""
 PACKED_VECTORS = 8
 """Vectors that its copy is wide at most, where tiles of rows lie side by side."""
+OPEN_ROWS = 4
+"""Rows to choose a tile for at the least where their number is known only at run time: there may be
+far more of them than is typical."""
 WIDENED_BROADCAST = 0.25
 """Cost of widening an element of it where it is multiplied, beside reading one that is wide."""
 
@@ -131,9 +134,11 @@ def _tiling(
     vectors = sum(column.vectors for column in columns)
     unrolled = first_unrolled(view, split)
     most = _most_columns(problem, columns, target)
+    rows = problem.typical(problem.rows)
+    rows = rows if isinstance(problem.rows, int) else max(rows, OPEN_ROWS)
     for spare in (0, 1):
         tile, efficiency = choose_tile(
-            problem.typical(problem.rows), max(column.vectors for column in columns),
+            rows, max(column.vectors for column in columns),
             vector_registers(target) - spare,
             lambda tile: tile.vectors <= most and (flat or _apart(columns, tile)),
         )  # fmt: skip

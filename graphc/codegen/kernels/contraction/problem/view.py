@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.codegen.kernels.typical import DOUBLED, IMAGES, ROWS, typical
 from graphc.ir.dims import ceil_div, fixed, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
@@ -149,6 +151,17 @@ class ContractionView:
             if min(extents, default=1) > 0:
                 classes.append(ResidueClass(extents, steps, offsets))
         return classes
+
+    @cached_property
+    def typical_size(self) -> int:
+        """What is taken for each size that is known only at run time, to compare costs. Doubled
+        while there would be no results: of positions of windows that are longer than that."""
+        size = IMAGES if len(self.k) > 1 else ROWS
+        extents = (*self.batch, *self.m, *self.n)
+        for doubled in range(DOUBLED):
+            if all(typical(extent, size << doubled) > 0 for extent in extents):
+                return size << doubled
+        return size
 
     # -- memory ------------------------------------------------------------------------------
 
