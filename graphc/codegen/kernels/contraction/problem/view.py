@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.kernels.typical import DOUBLED, IMAGES, ROWS, typical
+from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.dims import ceil_div, fixed, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
