@@ -88,9 +88,9 @@ def plan_halo(
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
-        extent = high - low + 1
+        extent: Extent | None = high - low + 1
         if guarded:
-            extent = _reaching(extent, shape[axis] - low)
+            extent = _reaching(high - low + 1, shape[axis] - low)
         if extent is None:
             return None
         axes.append(

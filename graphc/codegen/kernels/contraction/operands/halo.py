@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
@@ -64,7 +65,7 @@ class HaloBuffer:
         self.view = view
         self.operand = plan.operand
         self.axes = plan.axes
-        dims: list[Extent] = []
+        dims: list[Any] = []
         for axis in self.axes:
             dims += [axis.split] if axis.split > 1 else []
             dims.append(ceil_div(axis.extent, axis.split))

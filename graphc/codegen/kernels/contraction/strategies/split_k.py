@@ -54,7 +54,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed, is_symbolic
+from graphc.ir.dims import ceil_div, fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import unflatten
 
@@ -96,7 +96,7 @@ class SplitKPlan:
             read = None if column_read(tiling, target) else halo_read(tiling, whole)
             if read is None or read.halo is None:
                 continue
-            group = group_size(problem, -(-read.halo.elements // members), target)
+            group = group_size(problem, fixed(ceil_div(read.halo.elements, members)), target)
             halo = halo_of(tiling, group)
             if halo is None:
                 continue
