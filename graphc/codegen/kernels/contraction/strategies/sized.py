@@ -1,4 +1,5 @@
-"""Strategy: sizes known only at run time anywhere, columns and windows among them.
+"""Strategy: sizes known only at run time anywhere: where neither operand's columns are a number, or
+several reduced coordinates are not.
 
 Some rows meet one vector of columns, along the last coordinate of n; all other coordinates are
 loops. Operands are read where they lie, each product under its guards: nothing is copied, so no
