@@ -109,14 +109,6 @@ def test_products(strides: int) -> None:
     compare(program, operands, SIZES, strategy=UnblockedPlan, targets=ALL_TARGETS)
 
 
-def test_columns_of_a_product() -> None:
-    """The other operand's are a number, and run along vectors."""
-    compare(
-        ops.matmul, [(19, 6), (6, N)], planes((0,), (1,), (3,), (4,), (5,), (33,)),
-        strategy=UnblockedPlan, targets=ALL_TARGETS,
-    )  # fmt: skip
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [2, 3, 4, 5, 9])
 def test_products_with_padding_are_skipped(width: int) -> None:

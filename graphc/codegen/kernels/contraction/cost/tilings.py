@@ -101,14 +101,15 @@ class Tiling:
 
 def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
     """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
-    of matrices has its operands in one role: the other is the same transposed, and asked only where
-    the columns of the first are not a number."""
+    of matrices has its operands in one role: the other is the same transposed. That of a convolution
+    over a plane of any size is asked too: its weights, if they are frozen, are packed for it."""
     view = problem.view
     rank = len(view.n)
     if is_symbolic(view.n):
         return
-    if view.swapped and rank == len(view.m) == 1 and not is_symbolic(view.m):
-        return
+    if view.swapped and rank == len(view.m) == 1:
+        if not (view.has_windows and is_symbolic(view.m)):
+            return
     flat = tuple(range(rank))
     for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
         if (axes, target) not in problem.tilings:

@@ -76,6 +76,11 @@ class ContractionView:
         return self.dtype
 
     @property
+    def has_windows(self) -> bool:
+        """Whether the op is a convolution, be its kernel one element."""
+        return len(self._space[2]) > 1
+
+    @property
     def singly(self) -> ContractionView:
         """The same with each product on its own."""
         return self
