@@ -101,8 +101,8 @@ class Tiling:
 
 def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
     """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
-    of matrices has its operands in one role: the other is the same transposed. Of a convolution over
-    a plane of any size it is asked too: its weights, if they are frozen, are packed for it."""
+    of matrices has its operands in one role: the other is the same transposed. It is asked too of a
+    convolution over a plane of any size: its weights, if they are frozen, are packed for it."""
     view = problem.view
     rank = len(view.n)
     if is_symbolic(view.n):
