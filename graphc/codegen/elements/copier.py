@@ -57,22 +57,28 @@ class Copier:
         self.evaluator.addresses.bind_lane(variable, self.builder.block)
         return of(variable)
 
-    def row(self, count: int, element: Element, position: Position, memory: Buffer) -> None:
+    def row(self, count: Extent, element: Element, position: Position, memory: Buffer) -> None:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
-        self.tiles(
-            count, self.lanes, "v",
-            lambda block, there: self.vector(block, there, element, position, memory),
-        )  # fmt: skip
+        cut = LoopCut(count, self.lanes)
+
+        def vector(block: Expr, there: Extent) -> None:
+            self.vector(block, there, element, position, memory)
+
+        if isinstance(cut.rest, int):
+            self.tiles(count, self.lanes, "v", vector)
+        else:
+            self.loop(cut.whole, "v", lambda block: vector(block, self.lanes))
+            vector(of(cut.whole), cut.rest)
 
     def vector(
-        self, block: Expr, there: int, element: Element, position: Position, memory: Buffer,
+        self, block: Expr, there: Extent, element: Element, position: Position, memory: Buffer,
         row: Expr | None = None, whole: bool = False,
     ) -> None:  # fmt: skip
         """One vector of `row`, of which so many lanes are there; `whole` stores zeros behind."""
         row = of(0) if row is None else row
         lane = self.lane()
         at = block * self.lanes + lane
-        guards: tuple[Guard, ...] = ((lane, 0, there),) if there < self.lanes else ()
+        guards: tuple[Guard, ...] = ((lane, 0, there),) if there != self.lanes else ()
         value = element(row, at, guards)
         if whole and guards:
             value, guards = self._or_zero(value, guards), ()

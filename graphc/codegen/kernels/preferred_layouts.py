@@ -26,6 +26,7 @@ from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPla
 from graphc.codegen.kernels.winograd.gain import expected_gain
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
+from graphc.ir.dims import is_symbolic
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.types import DType, TensorType
 from graphc.ops.contract import conv, int_matmul, matmul, paired_matmul
@@ -132,8 +133,13 @@ def _tile_of_convolution(
         return None
     body = _body(types, geometry, transposed=True)
     _, swapped = problems(body, lanes_for(body, target))
+    in_place = _plan(_body(types, geometry), target)
+    if is_symbolic(swapped.view.m):
+        # Of a small plane, as it may be at run time, packing would take longer than all else.
+        plans = [each for each in UnblockedPlan.candidates(swapped, target, in_place.cost)]
+        return _tile_of_rows(min(plans, key=lambda each: each.cost)) if plans else None
     packed = next(DirectConvPlan.candidates(swapped, target), None)
-    if packed is None or packed.cost * GAIN > _plan(_body(types, geometry), target).cost:
+    if packed is None or packed.cost * GAIN > in_place.cost:
         return None
     return Stored(packed.tile.vectors, packed.lanes)
 

@@ -7,6 +7,8 @@ from graphc.ir.size_guards import UNKNOWN, nearest
 
 ROWS, IMAGES = UNKNOWN, 32
 """Typical sizes: rows of a matrix; images of a batch, where each is a plane."""
+DOUBLED = 16
+"""How often a typical size may be doubled where it leaves nothing to compute."""
 
 
 def typical(extent: Extent, size: int = ROWS) -> int:

@@ -355,6 +355,8 @@ def _atom_bounds(atom: Atom) -> tuple[Extent, Extent]:
         least, greatest = atom.dividend.bounds()
         if isinstance(atom.divisor, int):
             return least // atom.divisor, greatest // atom.divisor
+        if always_lt(0, atom.divisor):  # the line of a position of a plane is one of its lines
+            greatest = greatest // atom.divisor
         return 0 if least >= 0 else least, greatest
     extent = atom.extent
     return 0, at_least(extent - 1, 0)

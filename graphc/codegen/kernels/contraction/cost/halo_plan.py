@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
 from graphc.ops.kinds.movement import Case
@@ -25,16 +26,17 @@ class HaloAxis:
     axis: int
     base: Expr
     low: int
-    extent: int
+    extent: Extent
     split: int
-    dim: int | None
+    dim: Extent | None
 
     @property
-    def kept(self) -> tuple[int, int]:
+    def kept(self) -> tuple[int, Extent]:
         """The part of the axis that exists: its begin and end."""
         if self.dim is None:
             return 0, self.extent
-        return max(0, -self.low), min(self.extent, self.dim - self.low)
+        end = self.dim - self.low
+        return max(0, -self.low), end if always_le(end, self.extent) else self.extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class HaloPlan:
     guarded: bool
 
     @property
-    def elements(self) -> int:
+    def elements(self) -> Extent:
         return math.prod(axis.extent for axis in self.axes)
 
 
@@ -57,10 +59,12 @@ def plan_halo(
     inner: frozenset[Variable],
     lane_axes: Sequence[int],
     split: int,
+    grows: bool = False,
 ) -> HaloPlan | None:
     """The halo buffer that holds what `cases` read while the `inner` variables run over their
     extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
-    none does: an address that is not affine, or guards other than the operand's own bounds."""
+    none does: an address that is not affine, or guards other than the operand's own bounds; or,
+    unless it `grows`, a size known only at run time, which would decide how large it is."""
     operand = cases[0].operand
     shape: Shape = view.types[operand].shape
     axes: list[HaloAxis] = []
@@ -74,8 +78,8 @@ def plan_halo(
             moving = frozenset(t for t in expression.terms if t[0] in inner)
             bases.add(Expr(0, expression.terms - moving))
             low, high = Expr(expression.constant, moving).bounds()
-            if not isinstance(low, int) or not isinstance(high, int):
-                return None  # it would grow with a size known only at run time
+            if not isinstance(low, int) or not (grows or isinstance(high, int)):
+                return None
             bounds.append((low, high))
         if len(bases) != 1:
             return None
@@ -84,9 +88,14 @@ def plan_halo(
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
+        extent: Extent | None = high - low + 1
+        if guarded:
+            extent = _reaching(high - low + 1, shape[axis] - low)
+        if extent is None:
+            return None
         axes.append(
             HaloAxis(
-                axis, base, low, high - low + 1, split if axis == order[-1] else 1,
+                axis, base, low, extent, split if axis == order[-1] else 1,
                 shape[axis] if guarded else None,
             )
         )  # fmt: skip
@@ -95,3 +104,14 @@ def plan_halo(
     if len(coordinates) != len(held):
         return None
     return HaloPlan(operand, tuple(axes), any(case.guards for case in cases))
+
+
+def _reaching(extent: Extent, end: Extent) -> Extent | None:
+    """The extent, or a few more, so that at all sizes it is known whether the axis ends where the
+    operand does: windows with a stride may leave some of it, at some sizes. None where that is not
+    known of any number."""
+    if always_le(end, extent) or always_le(extent, end):
+        return extent
+    missing = end - extent
+    most = missing if isinstance(missing, int) else missing.bounds()[1]
+    return extent + most if isinstance(most, int) else None

@@ -18,6 +18,7 @@ from graphc.codegen.kernels.contraction.cost.costs import (
     any_place,
     scatter_cost,
 )
+from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan, plan_halo
 from graphc.codegen.kernels.contraction.cost.tiles import (
     MOST_COLUMNS,
     Columns,
@@ -45,6 +46,9 @@ PACKED_COLUMNS = 64
 """Columns from which copying an ill-placed broadcast operand pays."""
 PACKED_VECTORS = 8
 """Vectors that its copy is wide at most, where tiles of rows lie side by side."""
+OPEN_ROWS = 4
+"""Rows to choose a tile for at the least where their number is known only at run time: there may be
+far more of them than is typical."""
 WIDENED_BROADCAST = 0.25
 """Cost of widening an element of it where it is multiplied, beside reading one that is wide."""
 
@@ -65,6 +69,8 @@ class Tiling:
     packing_cost: float
     products: float
     scattered: float
+    halo: HaloPlan | None = None
+    """A halo buffer of the broadcast operand, whose rows are positions of an open plane."""
 
     @property
     def bound(self) -> float:
@@ -89,18 +95,21 @@ class Tiling:
     def description(self) -> str:
         tile = f"{self.tile.rows}x{self.tile.vectors}x{self.lanes}"
         how = "in place" if self.packing is None else "packed"
+        how = how if self.halo is None else "from a halo buffer"
         return f"lanes along n{list(self.lane_axes)}, tile {tile}, broadcast operand {how}"
 
 
 def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
     """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
-    of matrices has its operands in one role: the other is the same transposed."""
+    of matrices has its operands in one role: the other is the same transposed. It is asked too of a
+    convolution over a plane of any size: its weights, if they are frozen, are packed for it."""
     view = problem.view
     rank = len(view.n)
     if is_symbolic(view.n):
         return
     if view.swapped and rank == len(view.m) == 1:
-        return
+        if not (view.has_windows and is_symbolic(view.m)):
+            return
     flat = tuple(range(rank))
     for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
         if (axes, target) not in problem.tilings:
@@ -126,9 +135,11 @@ def _tiling(
     vectors = sum(column.vectors for column in columns)
     unrolled = first_unrolled(view, split)
     most = _most_columns(problem, columns, target)
+    rows = problem.typical(problem.rows)
+    rows = rows if isinstance(problem.rows, int) else max(rows, OPEN_ROWS)
     for spare in (0, 1):
         tile, efficiency = choose_tile(
-            problem.typical(problem.rows), max(column.vectors for column in columns),
+            rows, max(column.vectors for column in columns),
             vector_registers(target) - spare,
             lambda tile: tile.vectors <= most and (flat or _apart(columns, tile)),
         )  # fmt: skip
@@ -141,17 +152,38 @@ def _tiling(
     # A residue class has the kernel positions that fit.
     share = float(math.prod(classes[0].steps)) if split else 1.0
     results = problem.typical(problem.batch_count * problem.rows) * vectors
+    halo = None
     if packing is not None:
         case = _broadcast_case(problem)
         if _copy_grows(problem, case):
-            if case is None or case.guards:
-                return None
             packing = None
+            if case is None or case.guards:
+                halo = broadcast_halo(problem) if is_symbolic(view.m) else None
+                if halo is None:
+                    return None
+                fills = problem.typical(problem.batch_count * halo.elements)
+                packing_cost = COPIED * fills / lanes
+    if is_symbolic(view.m[1:]):
+        # Lines of the plane are no number of elements apart: an address each, were they written
+        # out, of which there are too few registers.
+        unrolled = max(unrolled, len(view.k) - 1)
     return Tiling(
         problem, lanes, lane_axes, tuple(columns), tile, unrolled, packing, packing_cost,
         products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
-        scattered=scatter_cost(problem, columns) * results,
+        scattered=scatter_cost(problem, columns) * results, halo=halo,
     )  # fmt: skip
+
+
+def broadcast_halo(problem: ContractionProblem) -> HaloPlan | None:
+    """The halo buffer of the broadcast operand, of one element of the batch, its axes in the
+    operand's order; None where none does."""
+    view = problem.view
+    m = [Variable(f"probe_m{axis}", extent) for axis, extent in enumerate(view.m)]
+    k = k_variables(view)
+    case = view.broadcast(problem.batch, tuple(map(of, m)), tuple(map(of, k)))
+    if case is None:
+        return None
+    return plan_halo(view, [case], frozenset((*m, *k)), (), 1, grows=True)
 
 
 def _most_columns(problem: ContractionProblem, columns: Sequence[Columns], target: Target) -> int:

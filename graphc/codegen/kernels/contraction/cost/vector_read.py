@@ -247,7 +247,7 @@ def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | 
             dims.append(axis.split)
             index.append(at % axis.split)
             at = at // axis.split
-        dims.append(-(-axis.extent // axis.split))
+        dims.append(fixed(ceil_div(axis.extent, axis.split)))
         index.append(at)
     step = flatten(index, dims).coefficient(lane)
     return None if step is None else fixed(step)

@@ -6,6 +6,8 @@ NaN, so where a result is NaN it is summed again, product by product, under the 
 
 from __future__ import annotations
 
+import math
+
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
 from graphc.codegen.elements.evaluator import Evaluator
@@ -13,7 +15,8 @@ from graphc.codegen.kernels.contraction.cost.tiles import OutputTile
 from graphc.codegen.kernels.contraction.problem.k_blocks import KLoops
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.ops.kinds.index_expr import Expr
+from graphc.ir.dims import Extent
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
 
@@ -42,7 +45,8 @@ class GuardedSums:
 
                 def one(r: Expr, v: Expr) -> None:
                     n, guards = at.columns.place(at.vector + v, lane)
-                    total = self.total(at.batch, unflatten(at.row + r, self.view.m), n, guards)
+                    m = unflatten(self._row(at, r), self.view.m)
+                    total = self.total(at.batch, m, n, guards)
                     position = (r * at.vectors + v) * self.lanes + lane
                     self.evaluator.store(memory, position, total)
 
@@ -58,6 +62,17 @@ class GuardedSums:
             with branch.otherwise():
                 branch.yield_(*totals)
         return list(branch.results)
+
+    def _row(self, at: OutputTile, r: Expr) -> Expr:
+        """The number of a tile's row; of one that is not there that of the last."""
+        row = at.row + r
+        if not at.clamped:
+            return row
+        rows: Extent = math.prod(self.view.m)
+        least = self.builder.minimum(self.addresses.scalar(row), self.builder.size(rows - 1))
+        variable = Variable(f"row{least.name}", rows)
+        self.addresses.bind(variable, least, self.builder.block)
+        return of(variable)
 
     def _scratch(self, size: int) -> Buffer:
         if size not in self.memory:

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
@@ -21,6 +22,7 @@ from graphc.codegen.kernels.contraction.problem.view import ContractionView, ope
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
+from graphc.ir.dims import Extent, always_le, at_least, ceil_div, fixed, is_symbolic
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -63,13 +65,13 @@ class HaloBuffer:
         self.view = view
         self.operand = plan.operand
         self.axes = plan.axes
-        dims: list[int] = []
+        dims: list[Any] = []
         for axis in self.axes:
             dims += [axis.split] if axis.split > 1 else []
-            dims.append(-(-axis.extent // axis.split))
+            dims.append(ceil_div(axis.extent, axis.split))
         self.strides = row_major_strides(tuple(dims))
         # A vector at the last position reads behind the end.
-        vectors = -(-math.prod(dims) // copier.lanes) + 8
+        vectors = ceil_div(math.prod(dims), copier.lanes) + 8
         name = f"halo{next(_names)}"
         self.memory = copier.builder.scratch(name, view.element_dtype, vectors * copier.lanes)
 
@@ -96,7 +98,7 @@ class HaloBuffer:
 
         copier.loop(self.memory.size // copier.lanes, "clear", store)
 
-    def fill(self, columns: int | None = None, group: Group | None = None) -> FilledHalo:
+    def fill(self, columns: Extent | None = None, group: Group | None = None) -> FilledHalo:
         """Copies the part of the operand that exists; of the last axis only so many `columns`, of
         the axis along groups of k only what this `group` has."""
         filled = FilledHalo(self, self.copier.builder.block)
@@ -104,8 +106,10 @@ class HaloBuffer:
         source = self._contiguous()
         if source is not None and _is_along(source, group):
             source = None
-        outer = [axis for axis in self.axes[:-1] if axis is not source]
         count = last.kept[1] - last.kept[0] if columns is None else columns
+        if source is not None and source is not last and is_symbolic((*source.kept, count)):
+            source = None  # blocks that are transposed are of numbers
+        outer = [axis for axis in self.axes[:-1] if axis is not source]
         self._loops(outer, {}, lambda at: self._rows(at, last, source, count), group)
         return filled
 
@@ -136,7 +140,7 @@ class HaloBuffer:
         return numbers.add(numbers.mul(group.members, step), axis.extent - group.size * step)
 
     def _rows(
-        self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, columns: int
+        self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, columns: Extent
     ) -> None:
         """The last axis at these positions of the axes before it (but `source`)."""
         first_column = last.kept[0]
@@ -158,8 +162,8 @@ class HaloBuffer:
             return self.position(self._source_index(index(row, column)))
 
         if source is not None and source is not last:
-            rows = source.kept[1] - source.kept[0]
-            self.copier.transposed(rows, columns, read, position, self.memory)
+            rows = fixed(source.kept[1] - source.kept[0])
+            self.copier.transposed(rows, fixed(columns), read, position, self.memory)
             return
         if last.split == 1:
             self.copier.row(columns, read, position, self.memory)
@@ -167,7 +171,7 @@ class HaloBuffer:
         for part in range(last.split):
             # Elements part, part + split, …: of those that exist, the first and their number.
             skip = (part - first_column) % last.split
-            count = -(-(columns - skip) // last.split)
+            count = ceil_div(fixed(columns) - skip, last.split)
             if count > 0:
                 self.copier.row(
                     count,
@@ -184,13 +188,13 @@ class HaloBuffer:
     def _contiguous(self) -> HaloAxis | None:
         """The axis along which the operand lies contiguous in memory."""
         probes = {
-            axis.axis: Variable(f"probe{axis.axis}_{next(_names)}", max(axis.extent, 2))
+            axis.axis: Variable(f"probe{axis.axis}_{next(_names)}", at_least(axis.extent, 2))
             for axis in self.axes
         }
         index = self._source_index({axis: of(variable) for axis, variable in probes.items()})
         for axis in (self.axes[-1], *self.axes):
             case = Case(self.operand, index)
-            if axis.extent > 1 and self.view.stride(case, probes[axis.axis]) == 1:
+            if not always_le(axis.extent, 1) and self.view.stride(case, probes[axis.axis]) == 1:
                 return axis
         return None
 

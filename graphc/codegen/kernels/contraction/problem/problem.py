@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
-from graphc.codegen.kernels.typical import IMAGES, ROWS, typical
+from graphc.codegen.kernels.typical import typical
 from graphc.ir.dims import Extent, is_symbolic
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
@@ -63,7 +63,7 @@ class ContractionProblem:
 
     def typical(self, extent: Extent) -> int:
         """A number for an extent, to compare costs for."""
-        return typical(extent, IMAGES if len(self.view.k) > 1 else ROWS)
+        return typical(extent, self.view.typical_size)
 
     @property
     def batch(self) -> Index:

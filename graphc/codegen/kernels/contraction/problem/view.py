@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.kernels.typical import DOUBLED, IMAGES, ROWS, typical
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import ceil_div, fixed, known_number
+from graphc.ir.dims import ceil_div, fixed, is_symbolic, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -67,11 +68,17 @@ class ContractionView:
             self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
             self.pairs = self.op.pairs
             self.k = (self.k[0] * 2,) if self._in_pairs else self.k[:1]
+        self.typical_size = self._typical_size()
 
     @property
     def element_dtype(self) -> DType:
         """That of copies of operands."""
         return self.dtype
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether the op is a convolution, be its kernel one element."""
+        return len(self._space[2]) > 1
 
     @property
     def singly(self) -> ContractionView:
@@ -149,6 +156,16 @@ class ContractionView:
             if min(extents, default=1) > 0:
                 classes.append(ResidueClass(extents, steps, offsets))
         return classes
+
+    def _typical_size(self) -> int:
+        """What is taken for each size that is known only at run time, to compare costs. Doubled
+        while there would be no results: of positions of windows that are longer than that."""
+        size = IMAGES if len(self.k) > 1 else ROWS
+        extents = (*self.batch, *self.m, *self.n)
+        for doubled in range(DOUBLED) if is_symbolic(extents) else ():
+            if all(typical(extent, size << doubled) > 0 for extent in extents):
+                return size << doubled
+        return size
 
     # -- memory ------------------------------------------------------------------------------
 

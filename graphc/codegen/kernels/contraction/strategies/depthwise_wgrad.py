@@ -47,7 +47,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
+from graphc.ir.dims import fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index, unflatten
 
@@ -94,7 +94,7 @@ class DepthwiseWgradPlan:
         whole = _halos(problem, lanes, unrolled, at_once)
         if whole is None:
             return
-        elements = sum(halo.elements for halo in whole)
+        elements = sum(fixed(halo.elements) for halo in whole)
         group = group_size(problem, -(-elements // members), target)
         halos = _halos(problem, lanes, unrolled, group)
         assert halos is not None

@@ -211,15 +211,15 @@ class TileLeaf:
         reader = vectors_of(emit, self.vectors, self.columns, place)
         registers = RegisterTile(emit, broadcast_of(emit, place), reader)
         lane = emit.tile_lane()
+
+        def totals_of(at: OutputTile) -> list[LoopValue]:
+            totals = registers.k_loops(at, lane, rows.number, self.unrolled).total()
+            return emit.guarded.tile(at, totals) if self.recomputed else totals
+
         if rows.rest is not None:
-            store_present(
-                emit, at, lane,
-                lambda at: registers.k_loops(at, lane, rows.number, self.unrolled).total(),
-            )  # fmt: skip
+            store_present(emit, at, lane, totals_of)
             return
-        totals = registers.k_loops(at, lane, rows.number, self.unrolled).total()
-        if self.recomputed:
-            totals = emit.guarded.tile(at, totals)
+        totals = totals_of(at)
         if self.results is None:
             store_results(emit, at, lane, totals)
         else:

@@ -1,4 +1,5 @@
-"""Strategy: sizes known only at run time anywhere, columns and windows among them.
+"""Strategy: sizes known only at run time anywhere, columns and several reduced coordinates among
+them.
 
 Some rows meet one vector of columns, along the last coordinate of n; all other coordinates are
 loops. Operands are read where they lie, each product under its guards: nothing is copied, so no

@@ -54,7 +54,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed, is_symbolic
+from graphc.ir.dims import ceil_div, fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.schedule.access import unflatten
 
@@ -89,14 +89,14 @@ class SplitKPlan:
         if len(problem.view.n) < 2:
             return
         for tiling in tilings(problem, target, limit):
-            if not wants_groups(tiling) or tiling.packing is not None:
+            if not wants_groups(tiling) or tiling.packing is not None or tiling.halo is not None:
                 continue
             depth = problem.view.k[0]
             whole, members = (None, depth) if isinstance(depth, int) else (1, 1)
             read = None if column_read(tiling, target) else halo_read(tiling, whole)
             if read is None or read.halo is None:
                 continue
-            group = group_size(problem, -(-read.halo.elements // members), target)
+            group = group_size(problem, fixed(ceil_div(read.halo.elements, members)), target)
             halo = halo_of(tiling, group)
             if halo is None:
                 continue

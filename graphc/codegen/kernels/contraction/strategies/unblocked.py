@@ -14,6 +14,7 @@ from graphc.codegen.kernels.contraction.cost.costs import note
 from graphc.codegen.kernels.contraction.cost.tilings import Tiling, tilings
 from graphc.codegen.kernels.contraction.cost.vector_read import VectorRead, column_read, halo_read
 from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_loops
+from graphc.codegen.kernels.contraction.operands.broadcast_halo import broadcast_halos
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import packed_ahead
 from graphc.codegen.kernels.contraction.operands.vector_operand import HaloStage, vector_stage
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
@@ -62,18 +63,20 @@ class UnblockedPlan:
         tiling, read, problem = self.tiling, self.read, self.problem
         loops = batch_loops(problem)
         broadcast = packed_ahead(problem, tiling.packing, loops)
+        windows = broadcast_halos(problem, tiling.halo, loops)
         vectors = vector_stage(problem, read, tiling.columns, tiling.tile, loops)
+        guarded = read.guarded or tiling.halo is not None
         overlaps = tiling.packing is None and last_overlaps(problem, tiling.tile)
         tiles = TileLoops(
             problem, tiling.columns, tiling.tile, tiling.unrolled,
-            recomputed=read.guarded and problem.dtype.is_float and problem.depth != 0,
-            packed=bool(broadcast), vectors=vectors,
+            recomputed=guarded and problem.dtype.is_float and problem.depth != 0,
+            packed=bool(broadcast or windows), vectors=vectors,
             overlaps=overlaps and not problem.view.epilogue_reads,
         )  # fmt: skip
-        halo = (vectors,) if isinstance(vectors, HaloStage) else ()
+        halos = (*windows, *((vectors,) if isinstance(vectors, HaloStage) else ()))
         parallel = tiles.parallel(loops)
         return BatchNest(
-            problem, (*broadcast, *(() if vectors is None else (vectors,))),
-            (*map(Fill, halo), *tiles.statements(parallel[:1] == (tiles.rows(True),))),
-            self.reason, once=(*map(Fill, broadcast), *map(Clear, halo)), parallel=parallel,
+            problem, (*broadcast, *windows, *(() if vectors is None else (vectors,))),
+            (*map(Fill, halos), *tiles.statements(parallel[:1] == (tiles.rows(True),))),
+            self.reason, once=(*map(Fill, broadcast), *map(Clear, halos)), parallel=parallel,
         ).nest(loops)  # fmt: skip
