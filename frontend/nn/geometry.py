@@ -19,6 +19,7 @@ Pairs = list[tuple[int, int]]  # per axis: elements before, elements after
 Checked = TypeVar("Checked")
 
 _KNOWN: Bounded[Any, Any] = Bounded(4096)
+_INTS = {int}
 
 
 def known(
@@ -39,10 +40,7 @@ def known(
 def _is_plain(value: Any) -> bool:
     kind = value.__class__
     if kind is tuple:
-        for item in value:
-            if item.__class__ is not int:
-                return False
-        return True
+        return {*map(type, value)} <= _INTS
     return kind is int or kind is str or value is None
 
 

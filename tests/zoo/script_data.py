@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,13 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
+def sorted_pictures(folder: Path) -> None:
+    """The same for training and for validation."""
+    for name in ("train", "validation"):
+        for number in range(16):
+            _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
 def photographs(folder: Path) -> None:
     """The folders of BSDS300."""
     images = folder / "dataset" / "BSDS300" / "images"
@@ -71,17 +79,82 @@ def words(folder: Path) -> None:
         (folder / "data" / f"{name}.txt").write_text("\n".join(part), encoding="utf-8")
 
 
-def characters(folder: Path) -> None:
+def characters(folder: Path, name: str = "shakespeare_char") -> None:
     """nanoGPT's files of tokens and their characters."""
     text = _prose()
     letters = sorted(set(text))
     numbers = {letter: number for number, letter in enumerate(letters)}
     tokens = np.array([numbers[letter] for letter in text], np.uint16)
-    data = folder / "data" / "shakespeare_char"
+    data = folder / "data" / name
+    data.mkdir(parents=True, exist_ok=True)
     tokens[:-2000].tofile(data / "train.bin")
     tokens[-2000:].tofile(data / "val.bin")
     meta = {"vocab_size": len(letters), "itos": dict(enumerate(letters)), "stoi": numbers}
     (data / "meta.pkl").write_bytes(pickle.dumps(meta))
+
+
+def stories(folder: Path) -> None:
+    """llama2.c's two files of tokens of a vocabulary of its own, and that."""
+    data = folder / "data"
+    (data / f"tok{_TOKENS}").mkdir(parents=True)
+    tokens = np.frombuffer(_prose().encode(), np.uint8).astype(np.uint16) % _TOKENS
+    for number, part in enumerate((tokens[:2000], tokens[2000:6000])):
+        part.tofile(data / f"tok{_TOKENS}" / f"data{number:02}.bin")
+    (data / f"tok{_TOKENS}.model").write_text(str(_TOKENS))
+
+
+_TOKENS = 105
+"""Of `stories`."""
+
+
+def shard(folder: Path) -> None:
+    """A file of tokens as llm.c writes them: a head of 256 integers, then 16 bits a token."""
+    tokens = np.frombuffer(_prose().encode(), np.uint8)[:2000].astype(np.uint16)
+    head = np.zeros(256, np.int32)
+    head[:3] = 20240520, 1, len(tokens)
+    (folder / "tokens.bin").write_bytes(head.tobytes() + tokens.tobytes())
+
+
+def openwebtext(folder: Path) -> None:
+    """Tokens as nanoGPT's descendants read them, of GPT-2's vocabulary."""
+    characters(folder, "openwebtext")
+    (folder / "data" / "openwebtext" / "meta.pkl").unlink()
+
+
+def small_stories(folder: Path) -> None:
+    """A model of gpt-fast's smallest size, drawn, and its tokens."""
+    import torch
+
+    place = folder / "checkpoints" / "stories15M"
+    place.mkdir(parents=True)
+    (place / "tokenizer.model").write_text("32000")
+    random = np.random.default_rng(3)
+    torch.save(
+        {name: torch.from_numpy(_weights(random, shape)) for name, shape in _stories15m()},
+        place / "model.pth",
+    )
+
+
+def _stories15m() -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "tok_embeddings.weight", (32000, 288)
+    for number in range(6):
+        part = f"layers.{number}"
+        yield f"{part}.attention.wqkv.weight", (3 * 288, 288)
+        yield f"{part}.attention.wo.weight", (288, 288)
+        yield f"{part}.feed_forward.w1.weight", (768, 288)
+        yield f"{part}.feed_forward.w3.weight", (768, 288)
+        yield f"{part}.feed_forward.w2.weight", (288, 768)
+        yield f"{part}.ffn_norm.weight", (288,)
+        yield f"{part}.attention_norm.weight", (288,)
+    yield "norm.weight", (288,)
+    yield "output.weight", (32000, 288)
+
+
+def _weights(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Drawn so that one token is clearly the likeliest; ones for norms."""
+    if len(shape) == 1:
+        return np.ones(shape, np.float32)
+    return (random.standard_normal(shape) * 2 / np.sqrt(shape[1])).astype(np.float32)
 
 
 def prose(folder: Path) -> None:

@@ -237,12 +237,6 @@ def swap_saved_hooks(hooks: Any) -> Any:
     return previous
 
 
-def swap_below(below: Any) -> Any:
-    """Have calls of Modules come to `below` (None: run eagerly); the one before."""
-    previous, STATE.below = STATE.below, below
-    return previous
-
-
 def swap_devices(devices: tuple[Any, ...]) -> tuple[Any, ...]:
     """Make the last of `devices` the place where tensors are made; those before."""
     previous, STATE.devices = STATE.devices, devices
@@ -278,6 +272,20 @@ def recording(mode: bool | None) -> Iterator[None]:
             STATE.grad_enabled = previous
     finally:  # again, for an interrupt that came just then
         STATE.grad_enabled = previous
+
+
+@contextlib.contextmanager
+def modules_going_to(below: Any) -> Iterator[None]:
+    """Calls of Modules inside come to `below` (None: run eagerly)."""
+    previous = STATE.below
+    try:
+        try:
+            STATE.below = below
+            yield
+        finally:
+            STATE.below = previous
+    finally:  # again, as above
+        STATE.below = previous
 
 
 # -- grad mode -----------------------------------------------------------------------------------
