@@ -68,9 +68,7 @@ class Runs:
     def run(self, script: Script, commands: tuple[str, ...]) -> tuple[str, str]:
         """What the commands print; and what is wrong, if something is."""
         without = shutil.ignore_patterns("tests")  # a package that would hide this one
-        shutil.copytree(
-            self.checkouts / script.copied, self.folder / script.copied, ignore=without
-        )
+        shutil.copytree(self.checkouts / script.copied, self.folder / script.copied, ignore=without)
         folder = self.folder / script.folder
         script.prepare(folder)
         paths = os.pathsep.join(map(str, (*self.paths, (folder / script.path).resolve())))

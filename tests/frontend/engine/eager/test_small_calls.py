@@ -36,6 +36,7 @@ CALLS = {
     "torch.topk(a, 3)": (46, 54),
     "F.conv2d(image, kernel, bias)": (76, 93),
     "F.max_pool2d(image, 2)": (37, 43),
+    "F.linear(a, a, v[:64])": (36, 53),
 }
 """Without a gradient, and with one."""
 
