@@ -53,13 +53,6 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
-def sorted_pictures(folder: Path) -> None:
-    """The same for training and for validation."""
-    for name in ("train", "validation"):
-        for number in range(16):
-            _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
-
-
 def photographs(folder: Path) -> None:
     """The folders of BSDS300."""
     images = folder / "dataset" / "BSDS300" / "images"
@@ -105,14 +98,6 @@ def stories(folder: Path) -> None:
 
 _TOKENS = 105
 """Of `stories`."""
-
-
-def shard(folder: Path) -> None:
-    """A file of tokens as llm.c writes them: a head of 256 integers, then 16 bits a token."""
-    tokens = np.frombuffer(_prose().encode(), np.uint8)[:2000].astype(np.uint16)
-    head = np.zeros(256, np.int32)
-    head[:3] = 20240520, 1, len(tokens)
-    (folder / "tokens.bin").write_bytes(head.tobytes() + tokens.tobytes())
 
 
 def openwebtext(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Whole scripts of other people: where they lie in the folder of checkouts (each repository by its
-name, as `examples` of pytorch/examples; those of karpathy are nanoGPT, minGPT, llama2.c and llm.c,
-gpt-fast is pytorch-labs', Sophia Liuhong99's, pytorch-image-models huggingface's), and how they are
-run. Those with `compiled` in their names call `torch.compile`."""
+name, as `examples` of pytorch/examples; nanoGPT, minGPT and llama2.c are karpathy's, gpt-fast
+pytorch-labs', Sophia Liuhong99's), and how they are run. Those with `compiled` in their names call
+`torch.compile`."""
 
 from __future__ import annotations
 
@@ -70,16 +70,6 @@ _SOPHIA = (
     "--max_iters=12 --lr_decay_iters=20 --warmup_iters=2 --eval_interval=10 --log_interval=1 "
     "--gradient_accumulation_steps=1"
 )
-_TIMM = (
-    "--data-dir . --model test_vit --num-classes 2 --img-size 64 --batch-size 8 --workers 0 "
-    "--device cpu --torchcompile"
-)
-_TIMM_TRAINED = (
-    f"{_TIMM} --epochs 3 --no-aug --smoothing 0 --sched none --lr 0.01 --warmup-epochs 0 "
-    "--log-interval 1 --output out --experiment a --drop 0"
-)
-_TIMM_LOSS = r"Train: .*Loss:\s+(\S+)|Test: .*Loss:\s+(\S+)"
-
 SCRIPTS: dict[str, Script] = {
     "mnist": Script(
         "examples/mnist", (f"main.py {_DIGITS} --epochs 1 --save-model",), data.digits
@@ -166,21 +156,10 @@ SCRIPTS: dict[str, Script] = {
         "nanoGPT", (_NANO.replace("False", "True"), f"{_SAMPLED} --compile=True"), data.characters,
         numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
     ),
-    "nanogpt_bench_compiled": Script(
-        "nanoGPT", (f"bench.py {_COMPILED} --profile=True --batch_size=2 --block_size=16",),
-        data.openwebtext, numbers=r"\d+/\d+ loss: (\S+)",
-    ),
     "llama2_compiled": Script(
         "llama2.c",
         (_LLAMA, "sample.py --device=cpu --compile=True --max_new_tokens=12 --top_k=1"),
         data.stories, numbers=r"\d+ \| loss (\S+)|val loss (\S+)|token (\d+)",
-    ),
-    "llm_c_compiled": Script(
-        "llm.c",
-        ("train_gpt2.py --input_bin tokens.bin --model d12 --compile 1 --device cpu "
-         "--sequence_length 16 --batch_size 2 --total_batch_size 32 --num_iterations 5 "
-         "--write_tensors 0",),
-        data.shard, numbers=r"train loss (\S+)",
     ),
     "gpt_fast_compiled": Script(
         "gpt-fast",
@@ -191,31 +170,5 @@ SCRIPTS: dict[str, Script] = {
     "sophia_adam_compiled": Script(
         "Sophia", (f"train_adam.py {_SOPHIA}",), data.openwebtext,
         numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
-    ),
-    "sophia_compiled": Script(
-        "Sophia", (f"train_sophiag.py {_SOPHIA}",), data.openwebtext,
-        numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
-    ),
-    "timm_train_compiled": Script(
-        "pytorch-image-models", (f"train.py {_TIMM_TRAINED}",), data.sorted_pictures,
-        numbers=_TIMM_LOSS,
-    ),
-    "timm_legacy_train_compiled": Script(
-        "pytorch-image-models", (f"legacy_train.py {_TIMM_TRAINED}",), data.sorted_pictures,
-        numbers=_TIMM_LOSS,
-    ),
-    "timm_validate_compiled": Script(
-        "pytorch-image-models", (f"validate.py {_TIMM}",), data.sorted_pictures,
-        numbers=r"Loss:\s+(\S+)", falls=False,
-    ),
-    "timm_inference_compiled": Script(
-        "pytorch-image-models", (f"inference.py {_TIMM} --topk 2 --no-console-results",),
-        data.sorted_pictures, numbers=r"(0\.\d+)", falls=False,
-    ),
-    "timm_benchmark_compiled": Script(
-        "pytorch-image-models",
-        ("benchmark.py --model test_vit --device cpu --torchcompile --bench both --batch-size 4 "
-         "--num-warm-iter 1 --num-bench-iter 2",),
-        numbers=r'"param_count": (\S+)\b', falls=False,
     ),
 }  # fmt: skip
