@@ -37,7 +37,7 @@ from graphc.ops.parts import split
 
 Carry = tuple[Tensor, ...]
 Step = Callable[[Carry, Tensor], tuple[Carry, Tensor]]
-Given = tuple[Tensor | None, ...]
+Fixed = tuple[Tensor | None, ...]
 
 CHUNKS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 """How many gates, each as wide as the hidden state, a mode has."""
@@ -102,7 +102,7 @@ def gates_of(mode: str, weights: Weights, x: Tensor) -> Tensor:
     return F.linear(x, weights.input, bias)
 
 
-def given_of(mode: str, weights: Weights) -> Given:
+def fixed_of(mode: str, weights: Weights) -> Fixed:
     """What a step takes of weights, made once for all steps."""
     recurrent = weights.hidden.t()
     if mode == "LSTM":
@@ -111,15 +111,15 @@ def given_of(mode: str, weights: Weights) -> Given:
     return (recurrent, weights.hidden_bias) if mode == "GRU" else (recurrent,)
 
 
-def step_of(mode: str, given: Given) -> Step:
+def step_of(mode: str, fixed: Fixed) -> Step:
     """One time step. h' = tanh or relu of the gates; of the LSTM (Hochreiter, Schmidhuber, 1997)
     c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c'), projected where there are weights for that; of
     the GRU (Cho et al., 2014) h' = n + σ(z) (h - n), n = tanh(n_x + σ(r) n_h)."""
-    recurrent: Any = given[0]
+    recurrent: Any = fixed[0]
     if mode == "LSTM":
-        return _lstm_step(recurrent, given[1])
+        return _lstm_step(recurrent, fixed[1])
     if mode == "GRU":
-        return _gru_step(recurrent, given[1])
+        return _gru_step(recurrent, fixed[1])
     activation = tanh if mode == "RNN_TANH" else F.relu
 
     def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
@@ -198,7 +198,7 @@ def cell_step(mode: str, weights: Weights, states: Carry, x: Tensor) -> Carry:
     if is_one_op(mode, weights, states, x):
         results: Carry = CONTEXT.apply(_CELLS[mode], _operands(weights, states, x), {})
         return results[: len(states)]
-    step = step_of(mode, given_of(mode, weights))
+    step = step_of(mode, fixed_of(mode, weights))
     return step(states, gates_of(mode, weights, x))[0]
 
 
@@ -240,7 +240,7 @@ def _scan_back(step: Step, initial: Carry, xs: Sequence[Tensor]) -> tuple[Carry,
 
 
 def _over_time(
-    mode: str, given: Given, carry: Carry, gates: Tensor, counts: RowCounts, reverse: bool
+    mode: str, fixed: Fixed, carry: Carry, gates: Tensor, counts: RowCounts, reverse: bool
 ) -> tuple[Carry, Tensor]:
     """A step over the rows of each time step; the last states, and the outputs row by row."""
     if not isinstance(counts, Even) and all(count == counts[0] for count in counts):
@@ -248,38 +248,41 @@ def _over_time(
     traced, native = STATE.mode is not None, STATE.backend == "native"
     if not isinstance(counts, Even) or not (traced or native):
         sizes = counts.sizes if isinstance(counts, Even) else counts
-        final, ys = scan(step_of(mode, given), carry, parts(gates, sizes, 0), reverse)
+        final, ys = scan(step_of(mode, fixed), carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)
     # In a trace one loop of the graph, where all steps are alike; and so on native kernels: eager
     # gradients are the bits of compiled ones, whose weights' gradients are sums over all steps.
     length, rows = counts
     xs = gates.reshape(length, rows, gates.shape[1])
     if traced:
-        final, y = control.scan(step_of(mode, given), carry, xs, reverse=reverse)
+        final, y = control.scan(step_of(mode, fixed), carry, xs, reverse=reverse)
     else:
-        final, y = _loop_op(mode, given, carry, xs, reverse)
+        final, y = _loop_op(mode, fixed, carry, xs, reverse)
     return final, y.reshape(length * rows, y.shape[2])
 
 
 _BODIES: Bounded[Any, tuple[Graph, tuple[int, ...]]] = Bounded(256)
-"""By mode and types, the graph of a step, and which of what is given it takes."""
+"""By mode and types, the graph of a step, and which of the fixed tensors it takes."""
 
 
 def _loop_op(
-    mode: str, given: Given, carry: Carry, xs: Tensor, reverse: bool
+    mode: str, fixed: Fixed, carry: Carry, xs: Tensor, reverse: bool
 ) -> tuple[Carry, Tensor]:
     """`control.scan` as the one op it is in a trace, on tensors as they are."""
-    tensors = (*given, *carry, xs)
+    tensors = (*fixed, *carry, xs)
     types = [None if x is None else x.tensor_type for x in tensors]
     key = (mode, STATE.autocast, *types)
     plain = all(x is None or type(x) in _PLAIN for x in tensors)
     known = _BODIES.get(key) if plain else None
-    if known is None:
-        known = _traced_step(step_of(mode, given), given, carry, xs)
-        if plain:
-            _BODIES[key] = known
-    body, taken = known
-    around = [given[i] for i in taken]
+    around: Sequence[Tensor | None]
+    if known is not None:
+        body, taken = known
+        around = [fixed[i] for i in taken]
+    else:
+        body, around = _traced_step(step_of(mode, fixed), carry, xs)
+        numbers = {id(x): i for i, x in enumerate(fixed)}
+        if plain and all(id(x) in numbers for x in around):
+            _BODIES[key] = body, tuple([numbers[id(x)] for x in around])
     attributes = {
         "carry": len(carry), "sequences": 1, "length": xs.shape[0], "reverse": reverse,
         "body": body,
@@ -292,9 +295,8 @@ _PLAIN = (Tensor, Parameter)
 """Classes whose functions are the frontend's own."""
 
 
-def _traced_step(
-    step: Step, given: Given, carry: Carry, xs: Tensor
-) -> tuple[Graph, tuple[int, ...]]:
+def _traced_step(step: Step, carry: Carry, xs: Tensor) -> tuple[Graph, list[Tensor]]:
+    """The graph of a step, and the tensors from around that it takes."""
     types = [x.tensor_type for x in carry]
     x_type = xs.tensor_type.with_shape(xs.tensor_type.shape[1:])
     session = Session("step")
@@ -302,9 +304,7 @@ def _traced_step(
         body = TracedBody("body", step, [*types, x_type], tree.flatten((carry, xs), []))
         around = captured_by([], body)
         inputs = [*body.inputs, *map(body.region.input_of, around)]
-        graph = body.graph(inputs, body.values, [])
-    numbers = {id(x): i for i, x in enumerate(given)}
-    return graph, tuple([numbers[id(x)] for x in around])
+        return body.graph(inputs, body.values, []), around
 
 
 def run_layers(
@@ -338,8 +338,8 @@ def _run_layers(
         outputs = []
         for reverse, weights in enumerate(directions):
             gates = gates_of(mode, weights, x)
-            given, carry = given_of(mode, weights), initial[len(finals)]
-            final, ys = _over_time(mode, given, carry, gates, counts, bool(reverse))
+            fixed, carry = fixed_of(mode, weights), initial[len(finals)]
+            final, ys = _over_time(mode, fixed, carry, gates, counts, bool(reverse))
             finals.append(final)
             outputs.append(ys)
         x = outputs[0] if len(outputs) == 1 else cat(outputs, 1)

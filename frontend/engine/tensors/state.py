@@ -78,7 +78,9 @@ Caches, which change no result:
 - `engine.tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `engine.eager.tape._kind`: of classes that nodes show themselves as
 - `nn.recurrent._FIT`: of types that the ops of cells take
+- `nn.recurrent._BODIES`: of the graphs of steps of recurrent layers
 - `nn.functional.normalization._KNOWN`: of types of batch norms that fit
+- `nn.geometry._KNOWN`: of types and numbers of windows that fit
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
