@@ -72,14 +72,13 @@ def words(folder: Path) -> None:
         (folder / "data" / f"{name}.txt").write_text("\n".join(part), encoding="utf-8")
 
 
-def characters(folder: Path, name: str = "shakespeare_char") -> None:
+def characters(folder: Path) -> None:
     """nanoGPT's files of tokens and their characters."""
     text = _prose()
     letters = sorted(set(text))
     numbers = {letter: number for number, letter in enumerate(letters)}
     tokens = np.array([numbers[letter] for letter in text], np.uint16)
-    data = folder / "data" / name
-    data.mkdir(parents=True, exist_ok=True)
+    data = folder / "data" / "shakespeare_char"
     tokens[:-2000].tofile(data / "train.bin")
     tokens[-2000:].tofile(data / "val.bin")
     meta = {"vocab_size": len(letters), "itos": dict(enumerate(letters)), "stoi": numbers}
@@ -98,12 +97,6 @@ def stories(folder: Path) -> None:
 
 _TOKENS = 105
 """Of `stories`."""
-
-
-def openwebtext(folder: Path) -> None:
-    """Tokens as nanoGPT's descendants read them, of GPT-2's vocabulary."""
-    characters(folder, "openwebtext")
-    (folder / "data" / "openwebtext" / "meta.pkl").unlink()
 
 
 def small_stories(folder: Path) -> None:

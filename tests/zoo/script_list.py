@@ -1,6 +1,6 @@
 """Whole scripts of other people: where they lie in the folder of checkouts (each repository by its
 name, as `examples` of pytorch/examples; nanoGPT, minGPT and llama2.c are karpathy's, gpt-fast
-pytorch-labs', Sophia Liuhong99's), and how they are run. Those with `compiled` in their names call
+is pytorch-labs'), and how they are run. Those with `compiled` in their names call
 `torch.compile`."""
 
 from __future__ import annotations
@@ -64,11 +64,6 @@ _LLAMA = (
     "--vocab_size=105 --dim=32 --n_layers=2 --n_heads=2 --n_kv_heads=2 --multiple_of=8 "
     "--dropout=0.0 --gradient_accumulation_steps=1 --max_iters=20 --warmup_iters=2 "
     "--eval_interval=10 --log_interval=1"
-)
-_SOPHIA = (
-    f"{_COMPILED} --eval_iters=2 --block_size=32 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 "
-    "--max_iters=12 --lr_decay_iters=20 --warmup_iters=2 --eval_interval=10 --log_interval=1 "
-    "--gradient_accumulation_steps=1"
 )
 SCRIPTS: dict[str, Script] = {
     "mnist": Script(
@@ -166,9 +161,5 @@ SCRIPTS: dict[str, Script] = {
         ("generate.py --checkpoint_path checkpoints/stories15M/model.pth --device cpu --compile "
          "--compile_prefill --top_k 1 --num_samples 2 --max_new_tokens 12",),
         data.small_stories, numbers=r"token (\d+)", falls=False,
-    ),
-    "sophia_adam_compiled": Script(
-        "Sophia", (f"train_adam.py {_SOPHIA}",), data.openwebtext,
-        numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
     ),
 }  # fmt: skip
