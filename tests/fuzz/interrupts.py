@@ -14,6 +14,7 @@ import linecache
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
@@ -201,7 +202,14 @@ def _fall_back(world: World) -> Callable[[], Any]:
         y = below(x)
         return y * 2 if y.sum() > 1 else y
 
-    return _called(world, torch.compile(step))
+    compiled = torch.compile(step)
+
+    def run() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it runs eagerly
+            return compiled(world.x)
+
+    return run
 
 
 def _trace(world: World) -> Callable[[], Any]:
