@@ -78,7 +78,7 @@ def torch() -> Step:
 
     torch.set_num_threads(1)
     if WHAT != "op":
-        return calls(torch, lambda module: module)
+        return calls(torch, lambda module, **options: module)
     return additions(torch)
 
 

@@ -34,6 +34,7 @@ from frontend.engine.tracing.session import Session
 from frontend.functions.declarations import public
 from frontend.functions.shape import movedim, stack
 from graphc.errors import DTypeError, GradientError, ShapeError, TraceError
+from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
 from graphc.ops import control
 
@@ -404,20 +405,13 @@ def _traced_scan(
     return outcome
 
 
-def scan_as_op(
-    step: Any, carry: tuple[Tensor, ...], xs: Tensor, *, reverse: bool
-) -> tuple[tuple[Tensor, ...], Tensor]:
-    """`scan` over axis 0 of one sequence as the one op it is in a trace, on tensors as they are."""
+def step_graph(step: Any, carry: tuple[Tensor, ...], xs: Tensor) -> tuple[Graph, list[Tensor]]:
+    """The graph of a step of `scan` over axis 0 of one sequence, traced by itself, and the tensors
+    from around that it takes."""
     types = [*_types(carry), _of_one_step(xs.tensor_type)]
     session = Session("step")
     with leaving(session), session:
         body = TracedBody("body", step, types, tree.flatten((carry, xs), []))
         around = captured_by([], body)
         inputs = [*body.inputs, *map(body.region.input_of, around)]
-        graph = body.graph(inputs, body.values, [])
-    attributes = {
-        "carry": len(carry), "sequences": 1, "length": xs.shape[0], "reverse": reverse,
-        "body": graph,
-    }  # fmt: skip
-    *final, ys = CONTEXT.apply(control.scan, (*carry, xs, *around), attributes)
-    return tuple(final), ys
+        return body.graph(inputs, body.values, []), around

@@ -3,10 +3,12 @@ that do not fit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
+from frontend.engine.tensors.bounded import Bounded
+from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
 from frontend.nn.checks import fail, sizes
 from graphc.errors import AttributeValueError, ShapeError
@@ -14,6 +16,32 @@ from graphc.ops import movement
 
 IntOrInts = int | Sequence[int]
 Pairs = list[tuple[int, int]]  # per axis: elements before, elements after
+Checked = TypeVar("Checked")
+
+_KNOWN: Bounded[Any, Any] = Bounded(4096)
+_INTS = {int}
+
+
+def known(
+    check: Callable[..., Checked], tensors: tuple[Tensor | None, ...], *numbers: Any
+) -> Checked:
+    """`check(*tensors, *numbers)`, which asks for no more of tensors than their types. It is kept
+    for further calls where nothing is watched and numbers are ints, tuples of them, texts and None:
+    what else equals these (1.0, a tensor) may be an error, or another one at the next call."""
+    if STATE.watched or not all(map(_is_plain, numbers)):
+        return check(*tensors, *numbers)
+    key = (check, *[None if x is None else x.tensor_type for x in tensors], *numbers)
+    answer: Checked | None = _KNOWN.get(key)
+    if answer is None:
+        answer = _KNOWN[key] = check(*tensors, *numbers)
+    return answer
+
+
+def _is_plain(value: Any) -> bool:
+    kind = value.__class__
+    if kind is tuple:
+        return {*map(type, value)} <= _INTS
+    return kind is int or kind is str or value is None
 
 
 def ints(value: Any, count: int, name: str, op: str = "") -> tuple[int, ...]:

@@ -23,13 +23,17 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.pointwise import sigmoid, tanh
 from frontend.functions.shape import cat, narrow
 from frontend.nn import functional as F
+from frontend.nn.parameter import Parameter
+from graphc.ir.nodes import Graph
 from graphc.ir.types import DType, TensorType
+from graphc.ops.control import scan as scan_op
 from graphc.ops.nn.recurrent import gru_cell, lstm_cell
 from graphc.ops.parts import split
 from graphc.system import import_module
 
 Carry = tuple[Tensor, ...]
 Step = Callable[[Carry, Tensor], tuple[Carry, Tensor]]
+Fixed = tuple[Tensor | None, ...]
 
 CHUNKS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 """How many gates, each as wide as the hidden state, a mode has."""
@@ -94,15 +98,24 @@ def gates_of(mode: str, weights: Weights, x: Tensor) -> Tensor:
     return F.linear(x, weights.input, bias)
 
 
-def step_of(mode: str, weights: Weights) -> Step:
+def fixed_of(mode: str, weights: Weights) -> Fixed:
+    """What a step takes of weights, made once for all steps."""
+    recurrent = weights.hidden.t()
+    if mode == "LSTM":
+        projection = weights.projection
+        return recurrent, None if projection is None else projection.t()
+    return (recurrent, weights.hidden_bias) if mode == "GRU" else (recurrent,)
+
+
+def step_of(mode: str, fixed: Fixed) -> Step:
     """One time step. h' = tanh or relu of the gates; of the LSTM (Hochreiter, Schmidhuber, 1997)
     c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c'), projected where there are weights for that; of
     the GRU (Cho et al., 2014) h' = n + σ(z) (h - n), n = tanh(n_x + σ(r) n_h)."""
-    recurrent = weights.hidden.t()
+    recurrent: Any = fixed[0]
     if mode == "LSTM":
-        return _lstm_step(recurrent, weights.projection)
+        return _lstm_step(recurrent, fixed[1])
     if mode == "GRU":
-        return _gru_step(recurrent, weights.hidden_bias)
+        return _gru_step(recurrent, fixed[1])
     activation = tanh if mode == "RNN_TANH" else F.relu
 
     def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
@@ -112,9 +125,7 @@ def step_of(mode: str, weights: Weights) -> Step:
     return step
 
 
-def _lstm_step(recurrent: Tensor, projection: Tensor | None) -> Step:
-    projected = None if projection is None else projection.t()
-
+def _lstm_step(recurrent: Tensor, projected: Tensor | None) -> Step:
     def step(carry: Carry, x_t: Tensor) -> tuple[Carry, Tensor]:
         h, c = carry
         i, f, g, o = chunks(x_t + h @ recurrent, 4)
@@ -183,7 +194,8 @@ def cell_step(mode: str, weights: Weights, states: Carry, x: Tensor) -> Carry:
     if is_one_op(mode, weights, states, x):
         results: Carry = CONTEXT.apply(_CELLS[mode], _operands(weights, states, x), {})
         return results[: len(states)]
-    return step_of(mode, weights)(states, gates_of(mode, weights, x))[0]
+    step = step_of(mode, fixed_of(mode, weights))
+    return step(states, gates_of(mode, weights, x))[0]
 
 
 # -- loops ---------------------------------------------------------------------------------------
@@ -224,24 +236,61 @@ def _scan_back(step: Step, initial: Carry, xs: Sequence[Tensor]) -> tuple[Carry,
 
 
 def _over_time(
-    step: Step, carry: Carry, gates: Tensor, counts: RowCounts, reverse: bool
+    mode: str, fixed: Fixed, carry: Carry, gates: Tensor, counts: RowCounts, reverse: bool
 ) -> tuple[Carry, Tensor]:
-    """`step` over the rows of each time step; the last states, and the outputs row by row."""
+    """A step over the rows of each time step; the last states, and the outputs row by row."""
     if not isinstance(counts, Even) and all(count == counts[0] for count in counts):
         counts = Even(len(counts), counts[0])
     traced, native = STATE.mode is not None, STATE.backend == "native"
     if not isinstance(counts, Even) or not (traced or native):
         sizes = counts.sizes if isinstance(counts, Even) else counts
-        final, ys = scan(step, carry, parts(gates, sizes, 0), reverse)
+        final, ys = scan(step_of(mode, fixed), carry, parts(gates, sizes, 0), reverse)
         return final, cat(ys)
     # In a trace one loop of the graph, where all steps are alike; and so on native kernels: eager
     # gradients are the bits of compiled ones, whose weights' gradients are sums over all steps.
     length, rows = counts
     xs = gates.reshape(length, rows, gates.shape[1])
-    control = import_module("frontend.functions.control")  # it traces: not for who has no networks
-    loop = control.scan if traced else control.scan_as_op
-    final, y = loop(step, carry, xs, reverse=reverse)
+    if traced:
+        control = import_module("frontend.functions.control")  # it traces, not needed at import
+        final, y = control.scan(step_of(mode, fixed), carry, xs, reverse=reverse)
+    else:
+        final, y = _loop_op(mode, fixed, carry, xs, reverse)
     return final, y.reshape(length * rows, y.shape[2])
+
+
+_BODIES: Bounded[Any, tuple[Graph, tuple[int, ...]]] = Bounded(256)
+"""By mode and types, the graph of a step, and which of the fixed tensors it takes."""
+
+
+def _loop_op(
+    mode: str, fixed: Fixed, carry: Carry, xs: Tensor, reverse: bool
+) -> tuple[Carry, Tensor]:
+    """`control.scan` as the one op it is in a trace, on tensors as they are."""
+    tensors = (*fixed, *carry, xs)
+    types = [None if x is None else x.tensor_type for x in tensors]
+    key = (mode, STATE.autocast, *types)
+    plain = all(x is None or type(x) in _PLAIN for x in tensors)
+    known = _BODIES.get(key) if plain else None
+    around: Sequence[Tensor | None]
+    if known is not None:
+        body, taken = known
+        around = [fixed[i] for i in taken]
+    else:
+        control = import_module("frontend.functions.control")
+        body, around = control.step_graph(step_of(mode, fixed), carry, xs)
+        numbers = {id(x): i for i, x in enumerate(fixed)}
+        if plain and all(id(x) in numbers for x in around):
+            _BODIES[key] = body, tuple([numbers[id(x)] for x in around])
+    attributes = {
+        "carry": len(carry), "sequences": 1, "length": xs.shape[0], "reverse": reverse,
+        "body": body,
+    }  # fmt: skip
+    *final, ys = CONTEXT.apply(scan_op, (*carry, xs, *around), attributes)
+    return tuple(final), ys
+
+
+_PLAIN = (Tensor, Parameter)
+"""Classes whose functions are the frontend's own."""
 
 
 def run_layers(
@@ -275,8 +324,8 @@ def _run_layers(
         outputs = []
         for reverse, weights in enumerate(directions):
             gates = gates_of(mode, weights, x)
-            step, carry = step_of(mode, weights), initial[len(finals)]
-            final, ys = _over_time(step, carry, gates, counts, bool(reverse))
+            fixed, carry = fixed_of(mode, weights), initial[len(finals)]
+            final, ys = _over_time(mode, fixed, carry, gates, counts, bool(reverse))
             finals.append(final)
             outputs.append(ys)
         x = outputs[0] if len(outputs) == 1 else cat(outputs, 1)

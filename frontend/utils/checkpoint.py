@@ -18,9 +18,9 @@ from frontend.engine.eager.gradients.grad import backward
 from frontend.engine.tensors.state import (
     STATE,
     enable_grad,
+    modules_going_to,
     no_grad,
     swap_autocast,
-    swap_below,
     swap_saved_hooks,
 )
 from frontend.engine.tensors.tensor import Tensor
@@ -38,15 +38,10 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def _not_compiled_below() -> Iterator[None]:
+def _not_compiled_below() -> contextlib.AbstractContextManager[None]:
     """Where a function around it runs eagerly, Modules inside do too: one that is compiled from its
     second call on would save other values in the second run."""
-    outer = swap_below(None)
-    try:
-        yield
-    finally:
-        swap_below(outer)
+    return modules_going_to(None)
 
 
 class _Replay:

@@ -14,6 +14,7 @@ import linecache
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
@@ -56,9 +57,15 @@ class World:
         self.buffer = torch.zeros(3)
         self.first.calls = 0
         self.steps, self.options = 0, {"rate": 1.0}
+        self.outputs: list[Any] = []
+        self.losses: list[float] = []
+
+    def collected(self) -> tuple[int, int]:
+        """How much is in the lists, in the order in which a call puts it there."""
+        return len(self.outputs), len(self.losses)
 
     def state(self) -> State:
-        """All that an interrupt could lose."""
+        """All else that an interrupt could lose."""
         named = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         named |= {"x": self.x, "buffer": self.buffer}
         named |= dict(zip(("inside", "words", "spare"), self.generator.tensors))
@@ -172,6 +179,39 @@ def _count_forward(world: World) -> Callable[[], Any]:
     return _called(world, torch.compile(forward))
 
 
+def _collect(world: World) -> Callable[[], Any]:
+    """Lists that tensors and values are put into, beside tensors that are changed."""
+
+    def step(x: Any) -> Any:
+        loss = world.first(x).square().sum()
+        loss.backward()
+        world.optimizer.step()
+        world.buffer.add_(x[0])
+        world.outputs.append(x * 2)
+        world.losses.append(loss.item())
+        return loss
+
+    return _called(world, torch.compile(step))
+
+
+def _fall_back(world: World) -> Callable[[], Any]:
+    """What cannot be traced, with a Module below that is compiled and changes its buffers."""
+    below = torch.nn.Sequential(world.first, world.norm)
+
+    def step(x: Any) -> Any:
+        y = below(x)
+        return y * 2 if y.sum() > 1 else y
+
+    compiled = torch.compile(step)
+
+    def run() -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it runs eagerly
+            return compiled(world.x)
+
+    return run
+
+
 def _trace(world: World) -> Callable[[], Any]:
     return lambda: torch.trace(world.model, world.x)
 
@@ -183,6 +223,7 @@ def _called(world: World, function: Any) -> Callable[[], Any]:
 PROGRAMS = {
     "train": _train, "gather": _gather, "differentiate": _differentiate, "loop": _loop,
     "sized": _sized, "trace": _trace, "count": _count, "count forward": _count_forward,
+    "collect": _collect, "fall back": _fall_back,
 }  # fmt: skip
 
 
@@ -286,13 +327,18 @@ def check_at(program: str, again: bool, width: int, line: Line, occurrence: int)
     states, run, world = _expected(program, width), *_started(program, width)
     if again:
         run()
+    counts, where = world.collected(), f"{line[0].co_filename}:{line[1]}"
     hit = interrupted(run, line, occurrence)
     try:
-        done = _compared(world, states[again:], f"{line[0].co_filename}:{line[1]}")
+        done = _compared(world, states[again:], where)
+        _collected_up_to(world, counts, hit, done, where)
     finally:  # the next case begins as this one did
         put_back(states[0]["thread"])
+    counts = world.collected()
     run()
     _same(world.state(), states[again + done + 1], "after the next call")
+    if program == "collect" and world.collected() != tuple(count + 1 for count in counts):
+        raise Broken(f"{where}: the next call does not collect")
     return f"{program}: {('before', 'after')[done] if hit else 'not reached'}"
 
 
@@ -343,6 +389,17 @@ def _compared(world: World, states: list[State], where: str) -> bool:
         return False
     _same(state, states[1], where)
     return True
+
+
+def _collected_up_to(
+    world: World, counts: tuple[int, int], hit: bool, done: bool, where: str
+) -> None:
+    """A call that raises need not have put into lists what it puts there once state is written; but
+    one after the other, and nothing ahead of that."""
+    added = tuple(now - before for now, before in zip(world.collected(), counts))
+    may = {(0, 0), (1, 0), (1, 1)} if hit and done else {(0, 0)} if hit else {(0, 0), (1, 1)}
+    if added not in may:
+        raise Broken(f"{where}: {added} was put into lists")
 
 
 def _is_free(lock: Any) -> bool:

@@ -4,6 +4,7 @@ the shapes, the numbers or the error that eager gives. A case is a seed."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,10 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "assign": lambda x: _assigned(x),
     "list": lambda x: torch.stack(list(x.reshape(x.shape[0], -1)[:2])),
     "iterate": lambda x: sum(x.reshape(x.shape[0], -1)),
+    "lstm": lambda x: _recurrent("LSTM", x),
+    "gru both ways": lambda x: _recurrent("GRU", x, bidirectional=True),
+    "two layers of rnn": lambda x: _recurrent("RNN", x, num_layers=2),
+    "cell over time": lambda x: _scanned(x),
 }  # fmt: skip
 
 
@@ -192,6 +197,30 @@ OF_FLOATS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "told of it": lambda x, k, r: x * float(str(r)),
     "rounds of it": lambda x, k, r: sum((x * r**i for i in range(3)), x),
 }  # fmt: skip
+
+
+@functools.cache
+def _layer(kind: str, **options: Any) -> Any:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return getattr(torch.nn, kind)(1, 3, **options).requires_grad_(False)
+
+
+def _recurrent(kind: str, x: Any, **options: Any) -> Any:
+    """A layer whose batch is the first axis of x, and whose time steps are what is left of it."""
+    steps = x.reshape(x.shape[0], -1, 1)
+    return _layer(kind, batch_first=True, **options)(steps)[0].sum(-1)
+
+
+def _scanned(x: Any) -> Any:
+    """A cell in a loop of the user's over the first axis, of as many rows as are left."""
+    cell, rows = _layer("GRUCell"), _rows(x)
+
+    def step(h: Any, row: Any) -> Any:
+        h = cell(row.unsqueeze(-1), h)
+        return h, h
+
+    return torch.scan(step, torch.zeros(rows.shape[1], 3), rows)[1].sum(-1)
 
 
 def _written(x: Any, k: Any) -> Any:

@@ -42,6 +42,17 @@ def test_nothing_is_found(name: str, share: int) -> None:
 
 
 @pytest.mark.slow
+def test_an_interrupt_whenever_the_state_of_a_thread_is_set() -> None:
+    """What a call that falls back has set is set back, wherever an interrupt comes."""
+    known = interrupts.lines("fall back", True)
+    chosen = [line for line in known if line[0].co_filename.endswith("engine/tensors/state.py")]
+    assert len(chosen) > 5
+    for line in chosen:
+        for occurrence in range(1, min(known[line], 12) + 1):
+            interrupts.check_at("fall back", True, 2, line, occurrence)
+
+
+@pytest.mark.slow
 def test_an_interrupt_at_every_line_of_a_trace() -> None:
     """Of what changes and puts back the tensors; `python -m tests.fuzz --every-line` has others."""
     assert interrupts.every_line("trace", False, ["tracing/session.py"]) > 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,56 @@ def characters(folder: Path) -> None:
     tokens[-2000:].tofile(data / "val.bin")
     meta = {"vocab_size": len(letters), "itos": dict(enumerate(letters)), "stoi": numbers}
     (data / "meta.pkl").write_bytes(pickle.dumps(meta))
+
+
+def stories(folder: Path) -> None:
+    """llama2.c's two files of tokens of a vocabulary of its own, and that."""
+    data = folder / "data"
+    (data / f"tok{_TOKENS}").mkdir(parents=True)
+    tokens = np.frombuffer(_prose().encode(), np.uint8).astype(np.uint16) % _TOKENS
+    for number, part in enumerate((tokens[:2000], tokens[2000:6000])):
+        part.tofile(data / f"tok{_TOKENS}" / f"data{number:02}.bin")
+    (data / f"tok{_TOKENS}.model").write_text(str(_TOKENS))
+
+
+_TOKENS = 105
+"""Of `stories`."""
+
+
+def small_stories(folder: Path) -> None:
+    """A model of gpt-fast's smallest size, drawn, and its tokens."""
+    import torch
+
+    place = folder / "checkpoints" / "stories15M"
+    place.mkdir(parents=True)
+    (place / "tokenizer.model").write_text("32000")
+    random = np.random.default_rng(3)
+    torch.save(
+        {name: torch.from_numpy(_weights(random, shape)) for name, shape in _stories15m()},
+        place / "model.pth",
+    )
+
+
+def _stories15m() -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield "tok_embeddings.weight", (32000, 288)
+    for number in range(6):
+        part = f"layers.{number}"
+        yield f"{part}.attention.wqkv.weight", (3 * 288, 288)
+        yield f"{part}.attention.wo.weight", (288, 288)
+        yield f"{part}.feed_forward.w1.weight", (768, 288)
+        yield f"{part}.feed_forward.w3.weight", (768, 288)
+        yield f"{part}.feed_forward.w2.weight", (288, 768)
+        yield f"{part}.ffn_norm.weight", (288,)
+        yield f"{part}.attention_norm.weight", (288,)
+    yield "norm.weight", (288,)
+    yield "output.weight", (32000, 288)
+
+
+def _weights(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Drawn so that one token is clearly the likeliest; ones for norms."""
+    if len(shape) == 1:
+        return np.ones(shape, np.float32)
+    return (random.standard_normal(shape) * 2 / np.sqrt(shape[1])).astype(np.float32)
 
 
 def prose(folder: Path) -> None:

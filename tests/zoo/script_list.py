@@ -1,5 +1,7 @@
-"""Whole scripts of other people: where they lie in the folder of checkouts (pytorch/examples as
-`examples`, karpathy/nanoGPT as `nanoGPT`, karpathy/minGPT as `minGPT`), and how they are run."""
+"""Whole scripts of other people: where they lie in the folder of checkouts (each repository by its
+name, as `examples` of pytorch/examples; nanoGPT, minGPT and llama2.c are karpathy's, gpt-fast
+is pytorch-labs'), and how they are run. Those with `compiled` in their names call
+`torch.compile`."""
 
 from __future__ import annotations
 
@@ -56,6 +58,13 @@ _SAMPLED = (
 _DIGITS = "--batch-size 32 --log-interval 1"
 _REWARD = r"reward:? (?:is now )?(\d+\.\d+)"
 
+_COMPILED = "--device=cpu --dtype=float32 --compile=True"
+_LLAMA = (
+    f"train.py {_COMPILED} --eval_iters=2 --batch_size=4 --max_seq_len=32 --vocab_source=custom "
+    "--vocab_size=105 --dim=32 --n_layers=2 --n_heads=2 --n_kv_heads=2 --multiple_of=8 "
+    "--dropout=0.0 --gradient_accumulation_steps=1 --max_iters=20 --warmup_iters=2 "
+    "--eval_interval=10 --log_interval=1"
+)
 SCRIPTS: dict[str, Script] = {
     "mnist": Script(
         "examples/mnist", (f"main.py {_DIGITS} --epochs 1 --save-model",), data.digits
@@ -137,5 +146,20 @@ SCRIPTS: dict[str, Script] = {
         ("chargpt.py --model.model_type=gpt-nano --trainer.max_iters=21 --data.block_size=32 "
          "--trainer.batch_size=8 --trainer.num_workers=0",),
         data.prose, numbers=r"train loss (\S+)", path="../..",
+    ),
+    "nanogpt_compiled": Script(
+        "nanoGPT", (_NANO.replace("False", "True"), f"{_SAMPLED} --compile=True"), data.characters,
+        numbers=r"iter \d+: loss (\S+),|val loss (\S+)",
+    ),
+    "llama2_compiled": Script(
+        "llama2.c",
+        (_LLAMA, "sample.py --device=cpu --compile=True --max_new_tokens=12 --top_k=1"),
+        data.stories, numbers=r"\d+ \| loss (\S+)|val loss (\S+)|token (\d+)",
+    ),
+    "gpt_fast_compiled": Script(
+        "gpt-fast",
+        ("generate.py --checkpoint_path checkpoints/stories15M/model.pth --device cpu --compile "
+         "--compile_prefill --top_k 1 --num_samples 2 --max_new_tokens 12",),
+        data.small_stories, numbers=r"token (\d+)", falls=False,
     ),
 }  # fmt: skip

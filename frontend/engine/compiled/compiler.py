@@ -17,13 +17,7 @@ from typing import Any
 
 from frontend.engine.compiled.call_guards import broken
 from frontend.engine.compiled.differentiable import written_by
-from frontend.engine.compiled.fallback import (
-    Fallback,
-    Refusal,
-    check_apart,
-    note_guards,
-    traced_alone,
-)
+from frontend.engine.compiled.fallback import Fallback, Refusal, check_apart, note_guards
 from frontend.engine.compiled.inline_cache import InlineCache
 from frontend.engine.compiled.options import Options, open_sizes
 from frontend.engine.compiled.overlap import check_overlap
@@ -45,7 +39,7 @@ from frontend.engine.sizes.open_sizes import SizedArguments
 from frontend.engine.sizes.size_rules import Rules, rules_of
 from frontend.engine.tensors import tree
 from frontend.engine.tensors.epoch import TRACE_LOCK
-from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.state import STATE, modules_going_to
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.effects import TracedEffects
 from frontend.engine.tracing.tracer import labels_of, name_of, note_session, run_trace
@@ -102,7 +96,7 @@ class CompiledFunction:
             return self.function(*arguments, **keywords)
         if refusal is None:
             try:
-                with traced_alone():
+                with modules_going_to(None):  # they are traced along with their caller
                     return self._first_call(key, leaves, structure, plain)
             except GraphError as error:
                 if self.options.fullgraph or not error.is_refusal or written_by(error):

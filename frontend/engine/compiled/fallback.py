@@ -7,7 +7,6 @@ out: calls that run as eager code does, for as long as what it looked at is so; 
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -25,7 +24,7 @@ from frontend.engine.outside.guard import Guard, tensors_guard, types_guard
 from frontend.engine.outside.items import FirstCallError
 from frontend.engine.outside.kinds import is_nn_module, runs_eagerly
 from frontend.engine.outside.source import CapturedSource
-from frontend.engine.tensors.state import STATE, swap_below
+from frontend.engine.tensors.state import STATE, modules_going_to
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.layouts import root_of
 from graphc.errors import GraphError, TraceError
@@ -41,16 +40,6 @@ MOST_REFUSALS = 8
 again where none of them holds: each costs a trace."""
 MOST_BELOW = 512
 """Modules below a function that are compiled."""
-
-
-@contextlib.contextmanager
-def traced_alone() -> Iterator[None]:
-    """Inside, Modules are traced along with their caller."""
-    outer = swap_below(None)
-    try:
-        yield
-    finally:
-        swap_below(outer)
 
 
 def note_guards(error: GraphError, guards: Sequence[Guard]) -> None:
@@ -151,7 +140,8 @@ class Fallback:
         started = time.perf_counter()
         refusal.calls += 1
         try:
-            with self._below.compiled():
+            # Of functions that run so within each other, to those of the outermost.
+            with modules_going_to(STATE.below or self._below):
                 return _eager(function)(*arguments, **keywords)
         finally:
             refusal.seconds += time.perf_counter() - started
@@ -184,16 +174,6 @@ class ModulesBelow:
     def reached(self, modules: Sequence[Any]) -> None:
         """A function names these."""
         self._met.update({id(module): module for module in modules})
-
-    @contextlib.contextmanager
-    def compiled(self) -> Iterator[None]:
-        """Calls of Modules inside come here: to those of the function that is called first."""
-        outer = STATE.below
-        swap_below(outer or self)
-        try:
-            yield
-        finally:
-            swap_below(outer)
 
     def call(self, module: Any, arguments: Any, keywords: Any) -> Any:
         """What `module(*arguments, **keywords)` gives."""

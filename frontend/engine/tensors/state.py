@@ -79,7 +79,9 @@ Caches, which change no result:
 - `engine.tracing.layouts._PRIMES`: of numbers that stand for open sizes
 - `engine.eager.tape._kind`: of classes that nodes show themselves as
 - `nn.recurrent._FIT`: of types that the ops of cells take
+- `nn.recurrent._BODIES`: of the graphs of steps of recurrent layers
 - `nn.functional.normalization._KNOWN`: of types of batch norms that fit
+- `nn.geometry._KNOWN`: of types and numbers of windows that fit
 - `functions.random.bounds`: of the limits of integer dtypes
 - `functions.random_fills._kernel`: of kernels of normal numbers
 - `functions.network_draws._kernel`: of kernels of numbers drawn inside networks
@@ -238,12 +240,6 @@ def swap_saved_hooks(hooks: Any) -> Any:
     return previous
 
 
-def swap_below(below: Any) -> Any:
-    """Have calls of Modules come to `below` (None: run eagerly); the one before."""
-    previous, STATE.below = STATE.below, below
-    return previous
-
-
 def swap_devices(devices: tuple[Any, ...]) -> tuple[Any, ...]:
     """Make the last of `devices` the place where tensors are made; those before."""
     previous, STATE.devices = STATE.devices, devices
@@ -279,6 +275,20 @@ def recording(mode: bool | None) -> Iterator[None]:
             STATE.grad_enabled = previous
     finally:  # again, for an interrupt that came just then
         STATE.grad_enabled = previous
+
+
+@contextlib.contextmanager
+def modules_going_to(below: Any) -> Iterator[None]:
+    """Calls of Modules inside come to `below` (None: run eagerly)."""
+    previous = STATE.below
+    try:
+        try:
+            STATE.below = below
+            yield
+        finally:
+            STATE.below = previous
+    finally:  # again, as above
+        STATE.below = previous
 
 
 # -- grad mode -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.nn.checks import c_name, fail, sizes
 from frontend.nn.functional.padding import padded
-from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, unbatched
+from frontend.nn.geometry import IntOrInts, Pairs, batched, by, ints, known, unbatched
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ops import contract, movement
 
@@ -138,6 +138,20 @@ def _conv(
 ) -> Tensor:  # fmt: skip
     op = f"conv{count}d"
     x, had_batch = batched(x, count, op)
+    around, geometry = known(
+        _conv_geometry, (x, weight, bias), count, stride, padding, dilation, groups
+    )
+    if around:
+        x = padded(x, around, 0.0)
+    return unbatched(_biased(contract.conv(x, weight, **geometry), bias), had_batch)
+
+
+def _conv_geometry(
+    x: Tensor, weight: Tensor, bias: Tensor | None, count: int, stride: Any, padding: Any,
+    dilation: Any, groups: int,
+) -> tuple[Pairs, dict[str, Any]]:  # fmt: skip
+    """What is padded ahead, and the attributes of the op. Raises as `conv2d` does."""
+    op = f"conv{count}d"
     _check_operands(count, x, weight, bias)
     stride, dilation = _steps(count, stride, dilation, op)
     pads = _conv_padding(padding, weight.shape[2:], stride, dilation, op)
@@ -151,12 +165,12 @@ def _conv(
         )
     _check_bias(bias, outputs, f"weight of size {sizes(weight)}")
     _check_spans(x, weight, pads, dilation)
+    around: Pairs = []
     if any(low != high for low, high in pads):
         # 'same' with an even span: one more element at the end.
-        x, pads = padded(x, pads, 0.0), [(0, 0)] * count
-    geometry = {"stride": stride, "padding": tuple(low for low, _ in pads), "dilation": dilation}
-    out = contract.conv(x, weight, **geometry, groups=groups)
-    return unbatched(_biased(out, bias), had_batch)
+        around, pads = pads, [(0, 0)] * count
+    padding = tuple(low for low, _ in pads)
+    return around, {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
 def _transposed(

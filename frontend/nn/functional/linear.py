@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from frontend.engine.eager.dispatch import CONTEXT, view_plainly
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tensors.views import own
@@ -18,15 +21,12 @@ from graphc.ops.nn import products
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""
-    if (
-        STATE.mode is None
-        and input.ndim == weight.ndim == 2
-        and bias is not None
-        and bias.ndim == 1
-    ):
+    if not STATE.watched and input.ndim == weight.ndim == 2 and bias is not None and bias.ndim == 1:
         x, w, b = input.tensor_type, weight.tensor_type, bias.tensor_type
         if x.dtype is w.dtype is b.dtype and x.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
-            return products.addmm(bias, input, movement.transpose(weight, permutation=(1, 0)))
+            turned = _turned(weight)
+            if turned is not None:
+                return CONTEXT.apply(products.addmm, (bias, input, turned), {})[0]
     if not input.ndim or not weight.ndim:
         raise fail(
             ShapeError,
@@ -51,6 +51,18 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         out = out if bias is None else out + bias
     shape = (*lead, *weight.shape[:-1])
     return out if tuple(out.shape) == shape else own(movement.reshape(out, shape=shape))
+
+
+def _turned(weight: Tensor) -> Tensor | None:
+    """`weight.t()` in eager mode, of which less is asked than of any op: a small layer's call is
+    mostly such questions. None where that is left to the op."""
+    array = weight._value
+    if array.__class__ is not np.ndarray:
+        return None
+    return view_plainly(movement.transpose, _PERMUTATION, weight, array.T)
+
+
+_PERMUTATION = {"permutation": (1, 0)}
 
 
 def _check_linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> None:

@@ -14,7 +14,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import floor_divide
 from frontend.nn.checks import fail, require_float, scalar_name, sizes
-from frontend.nn.geometry import IntOrInts, by, ints
+from frontend.nn.geometry import IntOrInts, by, ints, known
 from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.types import DType
 from graphc.ops import indexing, movement
@@ -149,7 +149,7 @@ def _avg_pool(
     if not whole:
         require_float(x, op)
     geometry = _geometry(op, count, x, kernel_size, stride, padding, 1, ceil_mode)
-    del geometry["dilation"]
+    geometry = {name: each for name, each in geometry.items() if name != "dilation"}
     if divisor == 0:
         raise fail(AttributeValueError, "divisor must be not zero")
     pad = bool(include_pad)
@@ -215,6 +215,14 @@ def _geometry(
 ) -> dict[str, Any]:  # fmt: skip
     """The attributes of the pooling ops: kernel, stride, padding, dilation, and how far the last
     windows hang over the padded end."""
+    ceil = 1 if ceil_mode else 0
+    return known(_attributes, (x,), op, count, kernel_size, stride, padding, dilation, ceil)
+
+
+def _attributes(
+    x: Tensor, op: str, count: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: int,
+) -> dict[str, Any]:  # fmt: skip
     _check_input(op, count, x)
     kernel = ints(kernel_size, count, "kernel_size", op)
     step = _stride(stride, kernel, op)

@@ -225,6 +225,20 @@ def test_numbers_that_are_none() -> None:
         F.conv_transpose2d(x, w, padding="same")
 
 
+def test_numbers_that_equal_others() -> None:
+    """What is known of a call with ints does not hold for a float that equals one, nor for a tensor
+    that is another number at the next call."""
+    x, w = torch.zeros(1, 1, 5, 5), torch.zeros(1, 1, 3, 3)
+    assert F.conv2d(x, w, stride=2).shape == F.conv2d(x, w, stride=(2, 2)).shape == (1, 1, 2, 2)
+    with pytest.raises(TypeError, match=r"stride must be an int or a tuple of ints, not 2\.0"):
+        F.conv2d(x, w, stride=2.0)
+    stride = torch.tensor(2)
+    assert F.conv2d(x, w, stride=stride).shape == F.max_pool2d(x, 2, stride).shape == (1, 1, 2, 2)
+    stride.fill_(1)
+    assert F.conv2d(x, w, stride=stride).shape == (1, 1, 3, 3)
+    assert F.max_pool2d(x, 2, stride).shape == (1, 1, 4, 4)
+
+
 def test_dtypes() -> None:
     x, w, b = torch.zeros(1, 3, 5, 5), torch.zeros(4, 3, 3, 3), torch.zeros(4)
     with pytest.raises(RuntimeError, match=r"Input type \(double\) and weight type \(float\)"):

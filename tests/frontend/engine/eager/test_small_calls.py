@@ -34,6 +34,9 @@ CALLS = {
     "a.split(16)": (41, 52),
     "v + t": (16, 22),
     "torch.topk(a, 3)": (46, 54),
+    "F.conv2d(image, kernel, bias)": (76, 93),
+    "F.max_pool2d(image, 2)": (37, 43),
+    "F.linear(a, a, v[:64])": (36, 53),
 }
 """Without a gradient, and with one."""
 
@@ -41,7 +44,9 @@ CALLS = {
 def counted(statement: str, gradient: bool = False) -> int:
     """Functions, of Python and C, that run in a call which was seen before."""
     space: dict[str, Any] = {"torch": torch, "g": torch.Generator()}
-    for name, shape in (("v", (256,)), ("t", ()), ("a", (64, 64))):
+    space["F"] = torch.nn.functional
+    shapes = {"v": (256,), "t": (), "a": (64, 64), "image": (1, 1, 28, 28), "kernel": (6, 1, 5, 5)}
+    for name, shape in {**shapes, "bias": (6,)}.items():
         space[name] = torch.rand(shape, requires_grad=gradient)
     call = eval(f"lambda: {statement}", space)
     for _ in range(3):

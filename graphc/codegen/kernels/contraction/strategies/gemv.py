@@ -55,6 +55,8 @@ from graphc.schedule.access import Index
 
 STREAMS = 8
 """Rows of the matrix that are read side by side."""
+LINES = 16
+"""Of a matrix that is transposed in registers: as many as a processor fetches ahead of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ class GemvPlan:
             transposed = steps[0] != 1
             # Rows that share a set of the cache: no more of them than it has ways.
             apart = (steps[0] or 0) * problem.dtype.itemsize
-            vectors = 1 if transposed and apart % PAGE == 0 else 2
+            vectors = 2
+            if transposed:
+                vectors = 1 if apart % PAGE == 0 else max(LINES // tiling.lanes, 1)
             columns = tiling.columns[0]
             how = "transposed in registers" if transposed else "streamed"
             yield GemvPlan(
