@@ -3,6 +3,7 @@ training, observers by channel, fused layers, stubs, custom modules, and what co
 of two models."""
 
 import copy
+import warnings
 
 import torch
 import torch.ao.ns._numeric_suite as ns
@@ -281,6 +282,12 @@ def numbers_compared(model, quantized):
 
 
 def main():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, that torchao is to follow
+        return everything()
+
+
+def everything():
     model, loss = trained()
     results = {"floats": [loss < 0.2, right(model.eval())]}
     results["dynamic"] = dynamic()
