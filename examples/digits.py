@@ -136,6 +136,7 @@ JOBS = (
 class Run:
     """What one run gave. Times in seconds; `first` is that of the first step, which compiles."""
 
+    model: nn.Module
     accuracy: float = 0.0
     first: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -173,7 +174,7 @@ def train(job: Job, compiled: bool, advance: Callable[[], None]) -> Run:
 
     if compiled and trained is model:
         step = torch.compile(step)
-    run = Run()
+    run = Run(model)
     peak = optimizer.param_groups[0]["lr"]
     total, rising = job.epochs * len(batches), job.warmup * len(batches)
     for epoch in range(job.epochs):

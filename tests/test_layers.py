@@ -46,6 +46,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("nn.functional.linear_cross_entropy", "utils"): "its chunks are computed anew in backward",
     ("utils.data.sampler", "distributed"): "DistributedSampler asks for rank and world",
     ("nn.modules.module", "_dynamo"): "`Module.compile` makes an OptimizedModule",
+    ("nn.__init__", "ao"): "`nn.quantized` is what `ao.nn.quantized` was called before",
     ("functions.quantized_tensor", "overrides"): "quantized tensors answer functions of tensors",
     ("functions.sparse_layouts", "sparse"): "methods of tensors that make sparse ones",
 }

@@ -88,9 +88,11 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
     """Mantissas from 1/2 to 1 (by magnitude) and whole exponents, as int32: input is mantissa ·
     2^exponent."""
     need_tensors("frexp", input=input)
-    if not input.dtype.is_float or input.dtype.is_storage:
+    if not input.dtype.is_float:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
-    return stored(return_types.frexp(*_FREXP(input)), out)
+    wide = input.to(DType.f32) if input.dtype.is_storage else input  # exact, as its mantissa is
+    mantissa, exponent = _FREXP(wide)
+    return stored(return_types.frexp(mantissa.to(input.dtype), exponent), out)
 
 
 # -- indices -------------------------------------------------------------------------------------

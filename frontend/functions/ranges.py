@@ -102,6 +102,7 @@ def arange(
         if max(abs(first), abs(last), abs(by)) >= 2**63:
             raise overflow(DType.i64)
     count = -((first - last) // by) if isinstance(by, int) else math.ceil((last - first) / by)
+    count = int(count) if isinstance(count, float) else count
     plain = not is_open(first) and not is_open(by) and (first, by) == (0, 1)
     if STATE.mode is not None and (plain or (whole and any(map(is_open, (first, last, by))))):
         counter = kind.computes_as if kind is not DType.bool and plain else DType.i64

@@ -19,12 +19,15 @@ from graphc.system import import_module
 
 # Imported when first asked for: `import frontend` stays fast.
 _MODULES = ("attention", "parallel")
+_OF_AO = ("intrinsic", "qat", "quantized")  # what was here before `torch.ao` was
 del globals()["attention"]  # the file of layers: `nn.attention` is another module
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"frontend.nn.{name}")
+    if name in _OF_AO:
+        return import_module(f"frontend.ao.nn.{name}")
     if name in modules.RARE:
         return getattr(modules, name)
     if name == "DataParallel":

@@ -26,7 +26,16 @@ from graphc.errors import ContentError, GradientError, GraphError, IndexRangeErr
 from graphc.ir.builder import GraphBuilder
 from graphc.ir.types import TensorType
 from tests.fuzz.frame import Broken, Fuzzer, fails
-from tests.fuzz.op_sizes import SPREAD, openings, samples
+from tests.fuzz.narrow_programs import PROGRAMS
+from tests.fuzz.op_sizes import (
+    DTYPES,
+    SPREAD,
+    applied,
+    drawn_opening,
+    looked_up,
+    same_bits,
+    samples,
+)
 
 Array = np.ndarray[Any, Any]
 LAYOUTS = ("rows", "columns", "strided")
@@ -41,12 +50,14 @@ class Case:
     extent: int | None
     sizes: tuple[int, ...]
     layout: str = "rows"
+    dtype: str = "f32"
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
-    name, number, extent = openings()[int(random.integers(len(openings())))]
+    name, number, extent = drawn_opening(random)
     sizes = random.choice(SPREAD, min(size, 4), replace=False)
-    return Case(name, number, extent, (extent, *map(int, sizes)), str(random.choice(LAYOUTS)))
+    layout, dtype = str(random.choice(LAYOUTS)), str(random.choice(DTYPES))
+    return Case(name, number, extent, (extent, *map(int, sizes)), layout, dtype)
 
 
 def check(case: Case) -> str:
@@ -55,8 +66,8 @@ def check(case: Case) -> str:
 
 
 def _check_at(case: Case, n: int) -> str:
-    op = ops.lookup(case.op)
-    operands, attributes = samples(op)[case.number]
+    op = looked_up(case.op)
+    operands, attributes = samples(op, case.dtype)[case.number]
     if case.extent is not None:
         operands, attributes = _at(case.extent, n, operands, attributes)
     try:
@@ -66,7 +77,7 @@ def _check_at(case: Case, n: int) -> str:
     expected = _outcome(lambda: compiled(*[x.copy() for x in operands]))
     with _native():
         tensors = [torch.from_numpy(_laid_out(x, case.layout)) for x in operands]
-        actual = _outcome(lambda: _arrays(CONTEXT.apply(op, tuple(tensors), attributes)))
+        actual = _outcome(lambda: _arrays(applied(CONTEXT, op, tensors, attributes)))
         _compare(case, n, actual, expected, "compiled")
         if not isinstance(expected, type):
             gradients = [_gradients(op, tensors, attributes, watched) for watched in (False, True)]
@@ -95,7 +106,7 @@ def _at(extent: int, n: int, operands: Any, attributes: Any) -> tuple[Any, Any]:
 def _graph(op: Any, operands: Any, attributes: Any) -> Any:
     builder = GraphBuilder("compiled")
     inputs = [builder.input(f"x{i}", TensorType.of(x)) for i, x in enumerate(operands)]
-    return builder.finish(*builder.apply(op, tuple(inputs), attributes))
+    return builder.finish(*applied(builder, op, inputs, attributes))
 
 
 def _laid_out(x: Array, layout: str) -> Array:
@@ -126,7 +137,7 @@ def _gradients(op: Any, tensors: list[Any], attributes: Any, watched: bool) -> A
     before = swap_observer((lambda *asked: nullcontext()) if watched else None)
     try:
         leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in tensors]
-        results = [y for y in CONTEXT.apply(op, tuple(leaves), attributes) if y.requires_grad]
+        results = [y for y in applied(CONTEXT, op, leaves, attributes) if y.requires_grad]
         if not results:
             return ()
         random = np.random.default_rng(0)
@@ -159,11 +170,7 @@ def _compare(case: Case, n: int, actual: Any, expected: Any, what: str) -> None:
             raise Broken(f"{case} at {n}: {actual}, {what} {expected}")
         return
     for one, other in zip(actual, expected, strict=True):
-        # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
-        numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
-        same = one.shape == other.shape and one.dtype == other.dtype
-        same = same and one[numbers].tobytes() == other[numbers].tobytes()
-        if not (same and np.array_equal(one, other, equal_nan=other.dtype.kind == "f")):
+        if not same_bits(one, other):
             raise Broken(f"{case} at {n}: {one}, {what} {other}")
 
 
@@ -172,6 +179,8 @@ def smaller(case: Case) -> Iterator[Case]:
         yield replace(case, sizes=case.sizes[:i] + case.sizes[i + 1 :])
     if case.layout != "rows":
         yield replace(case, layout="rows")
+    if case.dtype != "f32":
+        yield replace(case, dtype="f32")
 
 
 FUZZER = Fuzzer("eager_ops", draw, check, lambda case: f"check({case!r})", smaller)
@@ -179,7 +188,7 @@ FUZZER = Fuzzer("eager_ops", draw, check, lambda case: f"check({case!r})", small
 
 def every_sample(names: list[str]) -> Iterator[Case]:
     """Each sample as it is, and in columns."""
-    for op in ops.table():
+    for op in (*ops.table(), *PROGRAMS.values()):
         if not names or op.name in names:
             for number in range(len(samples(op))):
                 for layout in ("rows", "columns"):

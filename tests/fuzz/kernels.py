@@ -1,4 +1,5 @@
-"""Drawn kernels of f32 against float64 with the bound that docs/arithmetic.md states.
+"""Drawn kernels of f32, and products of narrower operands (narrow.py), against float64 with the
+bounds that docs/arithmetic.md and docs/precision.md state.
 
 Each value is followed by its float64 counterpart and by how far off it may be: what its operands
 may be off, carried through the op, and the op's own rounding (its units in the last place, the
@@ -17,7 +18,7 @@ import numpy as np
 import graphc
 from graphc.ir.handle import broadcast_to
 from graphc.ir.registry import lookup
-from graphc.ir.types import DType
+from tests.fuzz import narrow
 from tests.fuzz.frame import Broken, Fuzzer
 
 Array = np.ndarray[Any, Any]
@@ -88,6 +89,7 @@ class Drawer:
         self.dims = tuple(int(dim) for dim in self.random.choice(DIMS, 2))
         self.values: list[Tracked] = []
         self.arrays: list[Array] = []
+        self.maker = narrow.Maker(self.random, self.builder, self.arrays)
         for i in range(3):
             rows, columns = (int(dim) for dim in self.random.choice(self.dims, 2))
             array = self.random.standard_normal((rows, columns)).astype(np.float32)
@@ -182,28 +184,56 @@ class Drawer:
         return Tracked(x.handle @ y.handle, x.exact @ y.exact, error)
 
     def draw_product_of_halves(self) -> Tracked:
-        """Two at a time, in f32: operands are rounded to bf16 or f16 first."""
-        half, unit, tiny = self.one(
-            [(DType.bf16, 2.0**-8, 2.0**-133), (DType.f16, 2.0**-11, 2.0**-24)]
-        )
+        return self.tracked(narrow.product_of_halves(self.maker, *self.sizes(), self.inner()))
+
+    def draw_product_of_bytes(self) -> Tracked:
+        return self.tracked(narrow.product_of_bytes(self.maker, *self.sizes(), self.inner()))
+
+    def draw_product_with_few_bits(self) -> Tracked:
+        _, columns = self.sizes()
+        x = self.widened(self.inner())
+        return self.tracked(narrow.product_with_weight(self.maker, x, columns, gguf=False))
+
+    def draw_product_with_blocks(self) -> Tracked:
+        """Of GGUF's kinds."""
+        _, columns = self.sizes()
+        x = self.widened(int(self.one([32, 64, 96, 256, 512])))
+        return self.tracked(narrow.product_with_weight(self.maker, x, columns, gguf=True))
+
+    def draw_convolution_of_halves(self) -> Tracked:
+        return self.tracked(narrow.convolution_of_halves(self.maker))
+
+    def draw_convolution_of_bytes(self) -> Tracked:
+        return self.tracked(narrow.convolution_of_bytes(self.maker))
+
+    def draw_attention(self) -> Tracked:
+        return self.tracked(narrow.attention(self.maker))
+
+    def tracked(self, x: narrow.Product) -> Tracked:
+        return Tracked(x.handle, x.exact, x.error)
+
+    def sizes(self) -> tuple[int, int]:
+        rows, columns = self.random.choice(self.dims, 2)
+        return int(rows), int(columns)
+
+    def inner(self) -> int:
+        return int(self.one(DIMS))
+
+    def widened(self, k: int) -> narrow.Product:
+        """A value of k columns: those it has, and drawn ones behind them."""
         x = self.one(self.values)
-        k = x.exact.shape[1]
-        y = self.one([v for v in self.values if k in v.exact.shape] or [self.draw_transpose(x)])
-        y = y if y.exact.shape[0] == k else self.draw_transpose(y)
-        if half is DType.f16:  # its range is small
-            x, y = (rising("tanh", np.tanh, each) for each in (x, y))
-        x, y = (
-            Tracked(
-                lookup("cast")(each.handle, dtype=half), each.exact,
-                each.error + unit * each.most + tiny,
-            )
-            for each in (x, y)
+        rows, columns = x.exact.shape
+        columns = min(k, columns)
+        size = {"start": (0, 0), "size": (rows, columns), "step": (1, 1)}
+        handle, exact, error = (
+            lookup("slice")(x.handle, **size), x.exact[:, :columns], x.error[:, :columns],
         )  # fmt: skip
-        roundings = min(k + 1, CHAIN) + math.ceil(k / CHAIN)
-        carried = np.abs(x.exact) @ y.error + x.error @ y.most
-        error = carried + roundings * UNIT * (x.most @ y.most)
-        handle = lookup("paired_matmul")(x.handle, y.handle)
-        return Tracked(handle, x.exact @ y.exact, error)
+        if k > columns:
+            more = self.maker.floats(rows, k - columns)
+            handle = lookup("concat")(handle, self.maker.input(more), axis=1)
+            exact = np.concatenate([exact, more.astype(np.float64)], 1)
+            error = np.concatenate([error, np.zeros(more.shape)], 1)
+        return narrow.Product(handle, exact, error)
 
     def draw_transpose(self, x: Tracked | None = None) -> Tracked:
         x = x or self.one(self.values)

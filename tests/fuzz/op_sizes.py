@@ -25,66 +25,92 @@ from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, answered_by
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 from graphc.ops.interpreter import run
 from graphc.ops.kinds.op import Op, SampleDrawer
 from graphc.schedule import threads
 from tests.fuzz.fences import fenced
 from tests.fuzz.frame import Broken, Fuzzer
+from tests.fuzz.narrow_programs import PROGRAMS, Program
 
 Array = np.ndarray[Any, Any]
 SPREAD = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 70)
+DTYPES = ("f32", "f32", "f32", "bf16", "f16")
+"""Of the floats of a sample. An op that does not take one says so."""
 AFTER_GRADIENTS = ("unpack",)
 """Ops that passes make: nothing is derived of them."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Sample `number` of an op, the extent that is left open, and the sizes it is run at."""
+    """Sample `number` of an op or program, the extent that is left open, the sizes it is run at,
+    and the dtype of its floats."""
 
     op: str
     number: int
     extent: int
     sizes: tuple[int, ...]
+    dtype: str = "f32"
+
+
+def looked_up(name: str) -> Op | Program:
+    return PROGRAMS.get(name) or ops.lookup(name)
+
+
+def applied(context: Any, op: Op | Program, operands: Any, attributes: Any) -> tuple[Any, ...]:
+    """The results of an op or program on handles of a context."""
+    if isinstance(op, Program):
+        results = op.define(*operands, **attributes)
+        return results if isinstance(results, tuple) else (results,)
+    results = context.apply(op, tuple(operands), attributes)
+    return tuple(results)
 
 
 @functools.cache
-def samples(op: Op) -> list[tuple[tuple[Array, ...], dict[str, Any]]]:
-    """Operands, floats as float32, and attributes; those without regions."""
+def samples(op: Op | Program, dtype: str = "f32") -> list[tuple[tuple[Array, ...], dict[str, Any]]]:
+    """Operands, floats that are float64 as this dtype, and attributes; those without regions."""
     if op.samples is None:
         return []
+    narrow = DType[dtype].numpy
     return [
-        (tuple([_single(x) for x in sample.operands]), sample.attributes)
+        (
+            tuple([x.astype(narrow) if x.dtype == np.float64 else x for x in sample.operands]),
+            sample.attributes,
+        )
         for sample in op.samples(SampleDrawer())
         if not any(isinstance(value, Graph) for value in sample.attributes.values())
-    ]
-
-
-def _single(x: Array) -> Array:
-    return x.astype(np.float32) if x.dtype == np.float64 else x
+    ]  # fmt: skip
 
 
 @functools.cache
 def openings() -> list[tuple[str, int, int]]:
-    """Every op, number of a sample, and extent of at least 2 that an axis of an operand has."""
+    """Every op and program, number of a sample, and extent of at least 2 that an axis of an operand
+    has."""
     return [
         (op.name, number, extent)
-        for op in ops.table()
+        for op in (*ops.table(), *PROGRAMS.values())
         for number, (operands, _) in enumerate(samples(op))
         for extent in sorted({n for x in operands for n in x.shape if n >= 2})
     ]
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
-    name, number, extent = openings()[int(random.integers(len(openings())))]
+    name, number, extent = drawn_opening(random)
     sizes = random.choice(SPREAD, min(size, 5), replace=False)
-    return Case(name, number, extent, (extent, *map(int, sizes)))
+    return Case(name, number, extent, (extent, *map(int, sizes)), str(random.choice(DTYPES)))
+
+
+def drawn_opening(random: np.random.Generator) -> tuple[str, int, int]:
+    """Every fifth is of a program."""
+    of_programs = bool(random.random() < 0.2)
+    kinds = [each for each in openings() if (each[0] in PROGRAMS) == of_programs]
+    return kinds[int(random.integers(len(kinds)))]
 
 
 def opened(case: Case) -> tuple[Graph, tuple[SizeGuard, ...]]:
     """The graph of the op, and what it asks of the size. Raises GraphError where it cannot be."""
-    op = ops.lookup(case.op)
-    operands, attributes = samples(op)[case.number]
+    op = looked_up(case.op)
+    operands, attributes = samples(op, case.dtype)[case.number]
     n = dim("n")
 
     def shown(shape: Any) -> Any:
@@ -98,7 +124,7 @@ def opened(case: Case) -> tuple[Graph, tuple[SizeGuard, ...]]:
         ]
         if "shape" in attributes:
             attributes = {**attributes, "shape": shown(attributes["shape"])}
-        return builder.finish(*builder.apply(op, tuple(inputs), attributes)), answers.guards
+        return builder.finish(*applied(builder, op, inputs, attributes)), answers.guards
 
 
 def check(case: Case) -> str:
@@ -157,9 +183,10 @@ def _derive(case: Case, graph: Graph, n: int) -> None:
 
 def _compare(case: Case, graph: Graph, compiled: Sequence[Any], n: int) -> None:
     known = at_sizes(graph, {"n": n})
+    drawn, _ = samples(looked_up(case.op), case.dtype)[case.number]
     operands = [
         np.resize(x, type.shape) if x.size else np.zeros(type.shape, x.dtype)
-        for x, type in zip(samples(ops.lookup(case.op))[case.number][0], known.input_types)
+        for x, type in zip(drawn, known.input_types)
     ]
     expected = _outcome(graphc.compile(known, threads=1), operands)
     for sized in compiled:
@@ -176,11 +203,21 @@ def _same(n: int, actual: Any, expected: Any) -> None:
             raise Broken(f"at {n}: {actual}, for the size alone {expected}")
         return
     for one, other in zip(actual, expected, strict=True):
-        # NaNs are equal whatever their sign: which one 0/0 is, is for the processor to say.
-        numbers = ~np.isnan(other) if other.dtype.kind == "f" else np.ones(other.shape, bool)
-        same = one.shape == other.shape and one[numbers].tobytes() == other[numbers].tobytes()
-        if not (same and np.array_equal(one, other, equal_nan=other.dtype.kind == "f")):
+        if not same_bits(one, other):
             raise Broken(f"at {n}: {one}, for the size alone {other}")
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Arrays of one shape, dtype and bits. NaNs are equal whatever their sign: which one 0/0 is, is
+    for the processor to say."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if other.dtype == DType.bf16.numpy:  # NumPy's comparison does not know its NaN
+        one, other = one.astype(np.float32), other.astype(np.float32)
+    floats = other.dtype.kind == "f"
+    numbers = ~np.isnan(other) if floats else np.ones(other.shape, bool)
+    same = one[numbers].tobytes() == other[numbers].tobytes()
+    return same and np.array_equal(one, other, equal_nan=floats)
 
 
 def _outcome(executable: Any, operands: list[Array]) -> Any:

@@ -1,24 +1,28 @@
 """Drawn programs of products, sums and functions: the same bits natively on every target that this
-machine runs, and, where the values are few, interpreted on all others. Each target has a plan of
-its own, so tiles and layouts differ too."""
+machine runs, and, where the values are few, interpreted on all others; every fourth program is also
+built for AArch64 and run there, where a compiler and an emulator for it are installed. Each target
+has a plan of its own, so tiles and layouts differ too."""
 
 from __future__ import annotations
 
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import graphc
 from graphc import ops
+from graphc.build.building import build
+from graphc.build.built_source import source_of_graph
 from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.codegen.target import executable, named
 from graphc.ir.types import DType
-from graphc.ops.paired_convolution import (
-    conv_of_halves,
-    input_grad_of_halves,
-    weight_grad_of_halves,
-)
 from graphc.schedule.build import plan_graph
+from tests.build.c_programs import ARM, EMULATED, proves
+from tests.fuzz import narrow
 from tests.fuzz.frame import Fuzzer
 
 Array = np.ndarray[Any, Any]
@@ -38,9 +42,12 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
     dtype = str(random.choice(["f32", "f32", "f32", "f64"]))
     b = graphc.GraphBuilder("drawn")
     values = [b.input(name, f"{dtype}[{rows},{columns}]") for name in "xy"]
+    arrays = [random.standard_normal((rows, columns)) * 3 for _ in range(2)]
+    arrays = [array.astype(values[0].dtype.numpy) for array in arrays]
+    maker, apart = narrow.Maker(random, b, arrays), []
     for _ in range(case[1]):
         one, other = (values[i] for i in random.integers(0, len(values), 2))
-        kind = random.integers(0, 6)
+        kind = random.integers(0, 7)
         if kind == 0:
             values.append(one * other + 0.5)
         elif kind == 1:
@@ -51,45 +58,43 @@ def drawn(case: Case) -> tuple[graphc.Graph, list[Array]]:
             kept = tuple(1 if i == axis else dim for i, dim in enumerate(one.shape))
             total = ops.reshape(ops.sum(one, axes=(axis,)), shape=kept)
             values.append(other - ops.broadcast(total, shape=one.shape))
-        elif kind == 4:
-            values.append(product_of_halves(random, one, other))
-        elif kind == 5:
-            values.append(convolution_of_halves(random, one, other))
+        elif kind in (4, 5):
+            made = narrow_product(maker, one)
+            if made.shape == one.shape:
+                values.append(one - ops.cast(made, dtype=one.dtype))
+            else:
+                apart.append(ops.tanh(made))
         else:
             values.append(getattr(ops, str(random.choice(FUNCTIONS)))(one))
-    graph = b.finish(*values[-3:])
-    arrays = [random.standard_normal((rows, columns)) * 3 for _ in range(2)]
-    return graph, [array.astype(graph.input_types[0].dtype.numpy) for array in arrays]
+    return b.finish(*values[-3:], *apart), arrays
 
 
-def product_of_halves(random: np.random.Generator, one: Any, other: Any) -> Any:
-    """x yᵀ x of bf16 or f16, some of it so small that products underflow."""
-    half = DType.bf16 if random.integers(0, 4) else DType.f16
-    scale = float(random.choice([1.0, 1.0, 2.0**-30, 2.0**-62]))
-    x, y = (ops.cast(each * scale, dtype=half) for each in (one, other))
-    square = ops.paired_matmul(x, ops.transpose(y, permutation=(1, 0)))
-    result = ops.paired_matmul(ops.cast(square, dtype=half), x)
-    return ops.cast(result, dtype=one.dtype)
-
-
-def convolution_of_halves(random: np.random.Generator, one: Any, other: Any) -> Any:
-    """Two planes of bf16 or f16, their convolution with drawn weights, and its gradients by them
-    and by the weights: channels, and positions of an even number, in pairs."""
-    half = DType.bf16 if random.integers(0, 4) else DType.f16
-    kernel = (int(random.choice([1, 2, 3])), int(random.choice([1, 3])))
-    stride = tuple(map(int, random.integers(1, 3, 2)))
-    how = {
-        "stride": stride, "padding": tuple(k // 2 for k in kernel), "dilation": (1, 1), "groups": 1
-    }  # fmt: skip
-    planes = ops.reshape(ops.concat(one, other, axis=0), shape=(1, 2, *one.shape))
-    x = ops.cast(planes, dtype=half)
-    drawn = random.standard_normal((4, 2, *kernel)).astype(one.dtype.numpy)
-    w = ops.cast(one.context.constant(drawn), dtype=half)
-    y = ops.cast(conv_of_halves(x, w, **how), dtype=half)
-    by_w = weight_grad_of_halves(x, y, kernel=kernel, **how)
-    by_x = input_grad_of_halves(y, ops.cast(by_w * 2.0**-6, dtype=half), size=one.shape, **how)
-    plane = ops.slice(by_x, start=(0, 1, 0, 0), size=(1, 1, *one.shape), step=(1,) * 4)
-    return ops.cast(ops.reshape(plane, shape=one.shape), dtype=one.dtype)
+def narrow_product(maker: narrow.Maker, one: Any) -> Any:
+    """A product of narrow operands, f32, most with the shape of `one`, which may be an operand."""
+    rows, columns = one.shape
+    k = int(maker.one([1, 2, 5, 8, 17, 40, 70]))
+    kind = int(maker.random.integers(0, 7))
+    if kind == 0:
+        return narrow.product_of_halves(maker, rows, columns, k).handle
+    if kind == 1:
+        return narrow.product_of_bytes(maker, rows, columns, k).handle
+    if kind == 2:
+        return narrow.convolution_of_halves(maker, 80).handle
+    if kind == 3:
+        return narrow.convolution_of_bytes(maker, 80).handle
+    if kind == 4:
+        return narrow.attention(maker, 12).handle
+    gguf = kind == 5
+    k = int(maker.one([32, 64, 256])) if gguf else k
+    more = maker.floats(rows, k)
+    if k >= columns:  # what was drawn before and drawn numbers behind it
+        behind = maker.input(more[:, columns:])
+        x = ops.concat(ops.cast(one, dtype=DType.f32), behind, axis=1)
+    else:
+        x = maker.input(more)
+    unknown = np.zeros_like(more, np.float64)
+    product = narrow.Product(x, unknown, unknown)
+    return narrow.product_with_weight(maker, product, columns, gguf).handle
 
 
 def draw(random: np.random.Generator, size: int) -> Case:
@@ -109,10 +114,26 @@ def check(case: Case) -> str:
         for name in NAMES:
             results[f"{name}, interpreted"] = run_plan_by_loops(plan, tuple(arrays), named(name))
         end += f", {len(NAMES)} interpreted"
+    if case[0] % 4 == 0 and has_emulator():
+        emulated(graph, arrays)
+        end += ", one emulated"
     (first, expected), *others = results.items()
     for name, actual in others:
         _same_bits(actual, expected, f"{first} and {name}\n{graph}")
     return end
+
+
+@cache
+def has_emulator() -> bool:
+    return bool(shutil.which(ARM[0]) and shutil.which(EMULATED[0]))
+
+
+def emulated(graph: graphc.Graph, arrays: list[Array]) -> None:
+    """Built for AArch64: a program proves that its bits are those of this machine."""
+    with TemporaryDirectory() as folder:
+        source = source_of_graph(graph, arrays)
+        build(source, folder, target="aarch64", name="drawn_program", calls=1)
+        proves(Path(folder), "drawn_program", ARM, *EMULATED)
 
 
 def program(case: Case) -> str:

@@ -101,7 +101,8 @@ def different(
             return f"{where}dtype {actual.dtype}, not {expected.dtype}"
         if not numbers_too:
             return None
-        return _numbers(_ours(actual), array(expected), where, coarsest)
+        own = BOUNDS.get(str(expected.dtype).removeprefix("torch."), 0.0)  # bf16 comes as float32
+        return _numbers(_ours(actual), array(expected), where, max(coarsest, own))
     if isinstance(expected, np.ndarray):
         return _numbers(actual, expected, where)
     if isinstance(expected, tuple | list):

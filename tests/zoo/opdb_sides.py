@@ -167,13 +167,15 @@ class Memory:
     def like(self, value: Any) -> np.ndarray:
         """The numbers of a tensor, laid out in memory as its own are."""
         plain = value.detach()
-        if plain.dtype == _bfloat16() or plain.is_conj() or plain.is_neg():
+        if plain.is_conj() or plain.is_neg():
             return array(plain).copy()
         held = plain.untyped_storage()
         key = held.data_ptr(), str(plain.dtype)
         if key not in self._copies:
             count = held.nbytes() // plain.element_size()
-            self._copies[key] = plain.as_strided((count,), (1,), 0).numpy().copy()
+            whole = array(plain.as_strided((count,), (1,), 0))
+            narrow = frontend.bfloat16.numpy if plain.dtype == _bfloat16() else whole.dtype
+            self._copies[key] = whole.astype(narrow)
         copy = self._copies[key]
         steps = tuple(step * copy.itemsize for step in plain.stride())
         if not plain.numel():

@@ -90,6 +90,7 @@ from frontend.ao.quantization.qconfig import (
     per_channel_dynamic_qconfig,
 )
 from frontend.ao.quantization.quantization_mappings import (
+    get_default_compare_output_module_list,
     get_default_qat_module_mappings,
     get_default_static_quant_module_mappings,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "fuse_modules_qat",
     "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
     "fused_wt_fake_quant_range_neg_127_to_127",
+    "get_default_compare_output_module_list",
     "get_default_qat_module_mappings",
     "get_default_qat_qconfig",
     "get_default_qconfig",

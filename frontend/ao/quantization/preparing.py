@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from frontend.ao.nn.intrinsic.fused import _FusedModule
-from frontend.ao.nn.quantized.functional_modules import FloatFunctional
+from frontend.ao.nn.quantized.functional_modules import FloatFunctional, QFunctional
 from frontend.ao.quantization.fake_quantize import FakeQuantizeBase
 from frontend.ao.quantization.observer import ObserverBase
 from frontend.ao.quantization.quantization_mappings import (
@@ -61,13 +61,20 @@ def _observe(module: Any) -> None:
     module.register_forward_hook(_observer_forward_hook, prepend=True)
 
 
-def _add_observers(module: Any, observed: Collection[Any], whole: Collection[Any]) -> None:
-    for child in module.children():
+def _add_observers(
+    module: Any, observed: Collection[Any], whole: Collection[Any], custom: Mapping
+) -> None:
+    for name, child in list(module.named_children()):
         if type(child) is Dropout or isinstance(child, ObserverBase | FakeQuantizeBase):
             continue
-        if isinstance(child, FloatFunctional):
+        if isinstance(child, FloatFunctional | QFunctional):
             if _is_observed(child):
                 child.activation_post_process = child.qconfig.activation()
+        elif _is_observed(child) and type(child) in custom:
+            new = custom[type(child)].from_float(child)
+            module._modules[name] = new
+            _observe(new)
+            _add_observers(new, observed, whole, custom)
         elif (
             isinstance(child, _FusedModule)
             or type(child) in whole
@@ -75,7 +82,7 @@ def _add_observers(module: Any, observed: Collection[Any], whole: Collection[Any
         ):
             _observe(child)
         else:
-            _add_observers(child, observed, whole)
+            _add_observers(child, observed, whole, custom)
     is_leaf = not module._modules and not isinstance(module, Sequential)
     if (is_leaf or hasattr(module, "weight_fake_quant")) and type(module) in observed:
         _observe(module)
@@ -89,11 +96,11 @@ def prepare(
     """A copy of the model, or with `inplace` itself, whose layers with a `qconfig` are observed.
 
     `allow_list`: the classes of layers, without it all that there are quantized ones of.
-    `observer_non_leaf_module_list`: classes that are observed whole. Warns where no module has a
-    `qconfig`. Raises NotImplementedError for custom modules.
+    `observer_non_leaf_module_list`: classes that are observed whole. Under
+    "float_to_observed_custom_module_class" `prepare_custom_config_dict` has what stands in for
+    modules of which class, made by its `from_float`. Warns where no module has a `qconfig`.
     """
-    if prepare_custom_config_dict:
-        raise NotImplementedError("prepare: there are no custom modules; quantize its layers")
+    custom = _custom(prepare_custom_config_dict, "float_to_observed_custom_module_class")
     model = model if inplace else copy.deepcopy(model)
     propagate_qconfig_(model)
     if not any(map(_is_observed, model.modules())):
@@ -104,8 +111,18 @@ def prepare(
             stacklevel=2,
         )
     observed = OBSERVED if allow_list is None else allow_list
-    _add_observers(model, observed, observer_non_leaf_module_list or ())
+    _add_observers(model, observed, observer_non_leaf_module_list or (), custom)
     return model
+
+
+def _custom(chosen: Any, name: str) -> Mapping:
+    """The classes of custom modules under this name. Raises NotImplementedError for others."""
+    chosen = chosen or {}
+    if chosen.keys() - {name}:
+        unknown = ", ".join(sorted(chosen.keys() - {name}))
+        raise NotImplementedError(f"custom modules: {unknown} is not there, only {name}")
+    mapping: Mapping = chosen.get(name, {})
+    return mapping
 
 
 def prepare_qat(model: Any, mapping: Mapping | None = None, inplace: bool = False) -> Any:
@@ -128,12 +145,15 @@ def convert(
 ) -> Any:  # fmt: skip
     """A copy of a model that was observed, or with `inplace` itself, with quantized layers: by
     `mapping`, from classes to classes that have `from_float`. Hooks stay, but for those that
-    observe. Raises NotImplementedError for reference modules and custom ones."""
-    if is_reference or convert_custom_config_dict:
-        raise NotImplementedError("convert: there are no reference modules and no custom modules")
+    observe. Of `convert_custom_config_dict` "observed_to_quantized_custom_module_class" has what
+    stands in for modules of which class, made by its `from_observed`. Raises NotImplementedError
+    for reference modules."""
+    if is_reference:
+        raise NotImplementedError("convert: there are no reference modules")
+    custom = _custom(convert_custom_config_dict, "observed_to_quantized_custom_module_class")
     module = module if inplace else copy.deepcopy(module)
     known = DEFAULT_STATIC_QUANT_MODULE_MAPPINGS if mapping is None else mapping
-    _convert(module, known, use_precomputed_fake_quant)
+    _convert(module, known, use_precomputed_fake_quant, custom)
     if remove_qconfig:
         for part in module.modules():
             part.__dict__.pop("qconfig", None)
@@ -141,18 +161,27 @@ def convert(
     return module
 
 
-def _convert(module: Any, mapping: Mapping, precomputed: bool) -> None:
+def _convert(module: Any, mapping: Mapping, precomputed: bool, custom: Mapping) -> None:
     for name, child in list(module.named_children()):
-        if not isinstance(child, _FusedModule):
-            _convert(child, mapping, precomputed)
-        module._modules[name] = swap_module(child, mapping, precomputed)
+        if not isinstance(child, _FusedModule) and type(child) not in custom:
+            _convert(child, mapping, precomputed, custom)
+        module._modules[name] = swap_module(child, mapping, custom, precomputed)
 
 
-def swap_module(mod: Any, mapping: Mapping, use_precomputed_fake_quant: bool = False) -> Any:
-    """What `mapping` has for a module with a `qconfig`, made from it; else the module itself."""
-    if not _is_observed(mod) or type(mod) not in mapping:
+def swap_module(
+    mod: Any, mapping: Mapping, custom_module_class_mapping: Mapping,
+    use_precomputed_fake_quant: bool = False,
+) -> Any:  # fmt: skip
+    """What one of the mappings has for a module with a `qconfig`, made from it; else the module
+    itself."""
+    if not _is_observed(mod):
         return mod
-    new = mapping[type(mod)].from_float(mod, use_precomputed_fake_quant)
+    if type(mod) in custom_module_class_mapping:
+        new = custom_module_class_mapping[type(mod)].from_observed(mod)
+    elif type(mod) in mapping:
+        new = mapping[type(mod)].from_float(mod, use_precomputed_fake_quant)
+    else:
+        return mod
     for hook in mod._forward_pre_hooks.values():
         new.register_forward_pre_hook(hook)
     for hook in mod._forward_hooks.values():

@@ -71,3 +71,9 @@ def get_default_static_quant_module_mappings() -> Mapping:
 def get_default_qat_module_mappings() -> Mapping:
     """What `prepare_qat` puts in the place of which layer."""
     return dict(DEFAULT_QAT_MODULE_MAPPINGS)
+
+
+def get_default_compare_output_module_list() -> set[Any]:
+    """Layers whose results `torch.ao.ns` compares."""
+    mappings = (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS)
+    return {kind for mapping in mappings for pair in mapping.items() for kind in pair}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -13,6 +13,7 @@ from frontend.ao.quantization.linear import (
     Int8ActivationLinear,
     Int8WeightLinear,
 )
+from frontend.ao.quantization.qconfig import default_dynamic_qconfig
 from frontend.engine.tensors.absent_dtypes import qint8
 from frontend.nn.modules.linear import Linear
 from frontend.nn.modules.module import Module
@@ -91,21 +92,24 @@ def _check_groups(layer: Linear, group: int) -> None:
 
 
 def quantize_dynamic(
-    model: Any, qconfig_spec: Collection[Any] | None = None, dtype: Any = qint8,
+    model: Any, qconfig_spec: Collection[Any] | Mapping[Any, Any] | None = None, dtype: Any = qint8,
     mapping: Any = None, inplace: bool = False,
 ) -> Any:  # fmt: skip
     """The model with its Linear layers as layers of int8 weights, whose inputs are quantized as
     they come. As in PyTorch a Linear that is the model itself stays as it is.
 
-    `qconfig_spec`: the classes, or names, of the layers; without it Linear and recurrent layers.
-    Raises NotImplementedError where recurrent layers, another `dtype` or a `mapping` would take
-    part.
+    `qconfig_spec`: the classes, or names, of the layers, which as keys of a dict may have
+    `default_dynamic_qconfig`, or None to be left out; without it Linear and recurrent layers.
+    Raises NotImplementedError where recurrent layers, another `dtype`, configuration or a `mapping`
+    would take part.
     """
-    if dtype is not qint8 or mapping is not None or isinstance(qconfig_spec, dict):
-        raise NotImplementedError(
-            "quantize_dynamic: takes a set of classes or names, and the dtype torch.qint8"
-        )
+    if dtype is not qint8 or mapping is not None:
+        raise NotImplementedError("quantize_dynamic: there is only the dtype torch.qint8")
     wanted = {Linear, RNNBase, RNNCellBase} if qconfig_spec is None else set(qconfig_spec)
+    if isinstance(qconfig_spec, Mapping):
+        wanted = {each for each, config in qconfig_spec.items() if config is not None}
+        if any(qconfig_spec[each] != default_dynamic_qconfig for each in wanted):
+            raise NotImplementedError("quantize_dynamic by a dict: only default_dynamic_qconfig")
     classes = tuple(each for each in wanted if isinstance(each, type))
     chosen = [
         (name, module) for name, module in model.named_modules()

@@ -42,6 +42,8 @@ EXP = HostOp("linalg.matrix_exp", ops.matrix_exp, _exp_rule, ((0,), ()))
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of square matrices: of A / 2ˢ by its series, with s such that the norm is
     at most 1/2, then squared s times."""
+    if isinstance(A, Tensor) and A.dtype in (DType.f16, DType.bf16):
+        return matrix_exp(A.to(DType.f32)).to(A.dtype)
     square("linalg.matrix_exp", A=A)
     result: Tensor = EXP(A)
     return result

@@ -259,3 +259,9 @@ def test_numpy_functions_and_operands() -> None:
         "a" in x  # noqa: B015
     with pytest.raises(TypeError, match="unsupported format string"):
         f"{x:.2f}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_range_up_to_no_whole_number_is_traced(dtype: Any) -> None:
+    compiled = torch.compile(lambda: torch.arange(3.1, dtype=dtype))
+    assert compiled().tolist() == torch.arange(3.1, dtype=dtype).tolist() == [0, 1, 2, 3]

@@ -55,6 +55,20 @@ def test_parts_of_floats() -> None:
     assert grown.grad.tolist() == [0.5]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_parts_and_exponentials_of_halves(dtype: Any) -> None:
+    x = torch.tensor([[0.0, -3.5], [1.25, 0.75]]).to(dtype)
+    mantissa, exponent = torch.compile(lambda x: tuple(torch.frexp(x)))(x)
+    want, whole = np.frexp(x.float().numpy())
+    np.testing.assert_array_equal(mantissa.float().numpy(), want)
+    np.testing.assert_array_equal(exponent.numpy(), whole)
+    assert mantissa.dtype is dtype and exponent.dtype is torch.int32
+    grown = torch.linalg.matrix_exp(x)
+    wide = torch.linalg.matrix_exp(x.float())
+    assert grown.dtype is dtype
+    np.testing.assert_array_equal(grown.float().numpy(), wide.to(dtype).float().numpy())
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_rows_of_numbers_between_tensors(dtype: Any) -> None:

@@ -1,8 +1,13 @@
 """`torch.ao.nn.quantized`: layers of integers.
 
 layers has Quantize, DeQuantize and those with weights, rescaled those that compute in floats,
-functional_modules sums and products of two tensors.
+functional_modules sums and products of two tensors; dynamic those whose inputs are quantized as
+they come.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 from frontend.ao.nn.quantized.functional_modules import (
     FloatFunctional,
@@ -33,6 +38,7 @@ from frontend.ao.nn.quantized.rescaled import (
 )
 from frontend.nn.modules.activation import ReLU6
 from frontend.nn.modules.pooling import MaxPool2d
+from graphc.system import import_module
 
 __all__ = [
     "ELU", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "DeQuantize", "Dropout",
@@ -40,3 +46,9 @@ __all__ = [
     "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LeakyReLU", "Linear", "MaxPool2d", "PReLU",
     "QFunctional", "Quantize", "ReLU6",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dynamic":
+        return import_module("frontend.ao.nn.quantized.dynamic")
+    raise AttributeError(f"module 'frontend.ao.nn.quantized' has no attribute {name!r}")
