@@ -8,7 +8,7 @@ from typing import Any
 _MODULES = (
     "_foreach_utils", "_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env",
     "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "hooks", "model_zoo",
-    "tensorboard",
+    "tensorboard", "weak",
 )  # fmt: skip
 
 

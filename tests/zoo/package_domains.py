@@ -105,7 +105,8 @@ def ultralytics(z: Any) -> None:
     z.fill(model.model)
     losses: list[Any] = []
     model.add_callback(
-        "on_train_batch_end", lambda trainer: losses.append(trainer.loss_items.tolist())
+        "on_train_batch_end",
+        lambda trainer: losses.append([float(each) for each in trainer.loss_items.values()]),
     )
     model.train(
         data="set.yaml", epochs=2, imgsz=64, batch=4, device="cpu", workers=0, plots=False,
@@ -208,10 +209,15 @@ def transformers_trainer(z: Any) -> None:
 
 @package("sentence_transformers")
 def sentence_transformers(z: Any) -> None:
+    import builtins
+
+    import pyarrow
     from sentence_transformers import InputExample, SentenceTransformer, losses, util
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from torch.utils.data import DataLoader
 
+    # pyarrow 26 says that it stands there, and dill, by which datasets are hashed, looks for it.
+    builtins.MonthDayNano = pyarrow.MonthDayNano  # type: ignore[attr-defined]
     net = z.fill(_bert("BertModel"))
     net.save_pretrained("bert")
     _words("bert")
@@ -391,8 +397,8 @@ def tianshou(z: Any) -> None:
     algorithm = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-2), target_update_freq=2)
     observed = z.draw(5, 6).numpy()
     z.show(policy(Batch(obs=observed, info={})).logits)
-    batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
     for _ in range(3):
+        batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
         z.show(algorithm._update_with_batch(batch).loss)
 
 

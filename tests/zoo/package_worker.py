@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import json
 import os
+import random
 import sys
 import traceback
 import types
@@ -174,7 +175,8 @@ def run(side: str, name: str, into: Path) -> dict[str, Any]:
         for module in package.modules:
             importlib.import_module(module)
         report["imports"] = True
-        torch.manual_seed(0)
+        for seed in (torch.manual_seed, np.random.seed, random.seed):
+            seed(0)
         bench = Bench(torch)
         bench.checkout = Path(sys.path[0])
         package.script(bench)
@@ -192,4 +194,7 @@ def run(side: str, name: str, into: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    print("\n" + json.dumps(run(sys.argv[1], sys.argv[2], Path(sys.argv[3]))), flush=True)
+    chosen_side, chosen, results = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
+    (results / chosen_side).mkdir()
+    os.chdir(results / chosen_side)  # what one side's script writes the other's does not see
+    print("\n" + json.dumps(run(chosen_side, chosen, results)), flush=True)

@@ -266,7 +266,6 @@ def pytorch_gan(z: Any) -> None:
     shutil.move("data/mnist/data/MNIST", "data/mnist/MNIST")
     for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         assert Path(f"data/mnist/MNIST/raw/{part}-ubyte").exists()
-    np.random.seed(0)
     work = Path("implementations/gan")
     work.mkdir(parents=True)
     with contextlib.chdir(work):
