@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec",
-    "is_namedtuple_class", "is_namedtuple_instance", "keystr", "register_pytree_node", "tree_all",
+    "is_namedtuple_class", "is_namedtuple_instance", "is_structseq_instance", "keystr",
+    "register_pytree_node", "tree_all",
     "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
     "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
     "tree_map_only", "tree_map_with_path", "tree_structure", "tree_unflatten",
@@ -271,6 +272,12 @@ def is_namedtuple_class(cls: Any) -> bool:
 def is_namedtuple_instance(obj: Any) -> bool:
     """Whether it is a named tuple."""
     return _named(type(obj))
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether it is a tuple of one of C's classes with named fields, as `time.localtime()` is."""
+    kind = type(obj)
+    return issubclass(kind, tuple) and isinstance(getattr(kind, "n_sequence_fields", None), int)
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:

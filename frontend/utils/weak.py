@@ -1,5 +1,5 @@
-"""`torch.utils.weak`: weak references to tensors, and a mapping that holds its keys weakly and knows
-each by which object it is, as `==` of tensors is elementwise."""
+"""`torch.utils.weak`: weak references to tensors, and a mapping that holds its keys weakly
+and tells them apart by which object they are, as `==` of tensors is elementwise."""
 
 from __future__ import annotations
 

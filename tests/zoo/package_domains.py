@@ -43,11 +43,11 @@ def facenet_pytorch(z: Any) -> None:
     from facenet_pytorch import MTCNN, InceptionResnetV1
 
     z.show(z.fill(InceptionResnetV1(num_classes=4, classify=True)).eval()(z.draw(1, 3, 96, 96)))
-    finder = MTCNN(image_size=40, min_face_size=20, thresholds=[0.3, 0.3, 0.3])
+    finder = MTCNN(image_size=40, min_face_size=20, thresholds=[0.1, 0.0, 0.0], keep_all=True)
     image = (z.uniform(1, 80, 80, 3) * 255).to(z.torch.uint8)
     boxes, scores = finder.detect(image)
-    for each in (*boxes, *scores):
-        z.show(None if each is None else each.astype(float))
+    assert len(boxes[0]) > 1
+    z.show(*(each.astype(float) for each in (*boxes, *scores)))
 
 
 @package("pytorch_msssim")
@@ -449,13 +449,14 @@ def tsai(z: Any) -> None:
 def pytorch_forecasting(z: Any) -> None:
     import pandas as pd
     from pytorch_forecasting import NBeats, TimeSeriesDataSet
+    from pytorch_forecasting.metrics import SMAPE
 
     frame = pd.DataFrame({"time": np.arange(40), "value": np.sin(np.arange(40) / 3), "group": "a"})
     data = TimeSeriesDataSet(
         frame, time_idx="time", target="value", group_ids=["group"], max_encoder_length=10,
         max_prediction_length=3, time_varying_unknown_reals=["value"],
     )  # fmt: skip
-    net = z.fill(NBeats.from_dataset(data, widths=[8, 8], backcast_loss_ratio=0.1))
+    net = z.fill(NBeats.from_dataset(data, widths=[8, 8], backcast_loss_ratio=0.1, loss=SMAPE()))
     x, y = next(iter(data.to_dataloader(train=False, batch_size=4)))
     out = net(x)
     loss = net.loss(out["prediction"], y)

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import random
+import resource
 import sys
 import traceback
 import types
@@ -24,6 +25,8 @@ from typing import Any
 import numpy as np
 
 STEPS = 3
+SECONDS = 240
+"""Of processor time."""
 
 
 class Bench:
@@ -163,6 +166,7 @@ def run(side: str, name: str, into: Path) -> dict[str, Any]:
             package_domains,
             package_frameworks,
             package_scripts,
+            package_unseen,
             repositories,
         )
         from tests.zoo.package_list import PACKAGES
@@ -194,6 +198,7 @@ def run(side: str, name: str, into: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     chosen_side, chosen, results = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
     (results / chosen_side).mkdir()
     os.chdir(results / chosen_side)  # what one side's script writes the other's does not see
