@@ -113,9 +113,21 @@ def _keyed(values: Iterable[Any]) -> list[Any]:
     return [(SequenceKey(index), value) for index, value in enumerate(values)]
 
 
+def _list_flatten(d: Iterable[Any]) -> tuple[list[Any], Any]:
+    return list(d), None
+
+
+def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[Any], Any]:
+    return _keyed(d), None
+
+
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:
+    return list(values)
+
+
 SUPPORTED_NODES: dict[Any, NodeDef] = {
-    tuple: NodeDef(tuple, lambda x: (list(x), None), lambda v, _: tuple(v)),
-    list: NodeDef(list, lambda x: (list(x), None), lambda v, _: list(v)),
+    tuple: NodeDef(tuple, _list_flatten, lambda v, _: tuple(v)),
+    list: NodeDef(list, _list_flatten, _list_unflatten),
     dict: NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
     OrderedDict: NodeDef(
         OrderedDict, _dict_flatten, lambda v, keys: OrderedDict(zip(keys, v)),

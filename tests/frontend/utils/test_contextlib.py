@@ -76,6 +76,22 @@ def test_a_tensor_in_the_place_of_another() -> None:
     assert swap_tensor(net, "b", other, allow_missing=True) is None and net.b is other
 
 
+def test_nodes_of_a_list_of_ones_own() -> None:
+    class Own(list[Any]):
+        pass
+
+    tree = torch.utils._pytree
+    tree.register_pytree_node(
+        Own, tree._list_flatten, tree._list_unflatten,
+        flatten_with_keys_fn=tree._list_flatten_with_keys,
+    )  # fmt: skip
+    leaves, spec = tree.tree_flatten({"a": Own([1, 2])})
+    assert leaves == [1, 2] and tree.tree_unflatten([3, 4], spec) == {"a": [3, 4]}
+    assert [tree.keystr(path) for path, _ in tree.tree_leaves_with_path(Own([1, 2]))] == [
+        "[0]", "[1]",
+    ]  # fmt: skip
+
+
 def test_cs_tuples_with_names() -> None:
     assert is_structseq_instance(time.localtime())
     assert not is_structseq_instance((1, 2))
