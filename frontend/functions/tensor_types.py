@@ -95,7 +95,10 @@ def made_of(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None) 
 
 
 def initialize(self: Tensor, *data: Any, **options: Any) -> None:
-    """`Tensor.__init__`: a tensor of the default dtype from numbers, sizes or another tensor."""
+    """`Tensor.__init__`: a tensor of the default dtype from numbers, sizes or another tensor.
+    Nothing where the class's own `__new__` made one, from whatever arguments."""
+    if hasattr(self, "_value"):
+        return
     source = made_of(data, options, None)
     self._value, self.tensor_type = source._value, source.tensor_type
     self._counter, self._view = source._counter, source._view
