@@ -4,7 +4,7 @@
 |---|---|---|
 | PyTorch's zip | `save`, and PyTorch's: tensors, plain data | always, by a table of names |
 | PyTorch's older one | PyTorch's `save` before 1.6, or when asked to | the same way |
-| pickle | `save` of Modules and other objects | by `safe_globals`, `weights_only=False` |
+| pickle | `save` of Modules and other objects | what is allowed, or `weights_only=False` |
 | checkpoint | `save` of earlier versions | always |
 
 safetensors files of named tensors are read and written by `frontend.safetensors`.

@@ -73,5 +73,5 @@ class _NoParamDecoratorContextManager(_DecoratorContextManager):
     """One that may decorate without being called: `@no_grad`."""
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
-        made = super().__new__(cls)
-        return made if orig_func is None else made(orig_func)
+        manager = super().__new__(cls)
+        return manager if orig_func is None else manager(orig_func)

@@ -9,6 +9,8 @@ from typing import Any
 
 __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]
 
+_Entries = dict[Any, Any]
+
 
 class WeakIdRef(weakref.ref[Any]):
     """A weak reference that is equal to those to the same object, while that lives."""
@@ -16,7 +18,7 @@ class WeakIdRef(weakref.ref[Any]):
     __slots__ = ("_id",)
 
     def __init__(self, key: Any, callback: Any = None):
-        super().__init__(key, callback)
+        super().__init__(key, callback)  # type: ignore[call-arg]
         self._id = id(key)
 
     def __hash__(self) -> int:
@@ -33,7 +35,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     """A mapping from objects, of which an entry goes when its key does."""
 
     def __init__(self, dict: Mapping[Any, Any] | None = None, ref_type: type = WeakIdRef):
-        self.data: dict[Any, Any] = {}
+        self.data: _Entries = {}
         self.ref_type = ref_type
         this = weakref.ref(self)
 

@@ -357,6 +357,7 @@ def cleanrl(z: Any) -> None:
 
 @repository("annotated_deep_learning_paper_implementations")
 def labml(z: Any) -> None:
+    from labml import tracker
     from labml_nn.conv_mixer import (
         ClassificationHead,
         ConvMixer,
@@ -373,6 +374,7 @@ def labml(z: Any) -> None:
     from labml_nn.transformers.mha import MultiHeadAttention
     from labml_nn.transformers.rope import RotaryPositionalEmbeddings
 
+    tracker.debug = lambda *_: None  # which releases of today do not have
     nn = z.torch.nn
     mixer = ConvMixer(ConvMixerLayer(8, 3), 1, PatchEmbeddings(8, 4, 3), ClassificationHead(8, 3))
     z.train(mixer, z.draw(2, 3, 16, 16))
