@@ -396,7 +396,8 @@ def tianshou(z: Any) -> None:
     )  # fmt: skip
     algorithm = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-2), target_update_freq=2)
     observed = z.draw(5, 6).numpy()
-    z.show(policy(Batch(obs=observed, info={})).logits)
+    with z.torch.no_grad():
+        z.show(policy(Batch(obs=observed, info={})).logits)
     for _ in range(3):
         batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
         z.show(algorithm._update_with_batch(batch).loss)
