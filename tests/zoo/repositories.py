@@ -381,7 +381,7 @@ def labml(z: Any) -> None:
     near = (z.uniform(5, 5, 1) > 0.5) | z.torch.eye(5, dtype=z.torch.bool)[..., None]
     z.train(GraphAttentionLayer(6, 4, 2, dropout=0.0), z.draw(5, 6), near)
     z.train(HyperLSTM(4, 6, 5, 3, 1), z.draw(3, 2, 4))
-    z.train(Linear(6, 4, True, 2), z.draw(3, 6), compiled=True)
+    z.train(z.fill(Linear(6, 4, True, 2)), z.draw(3, 6), compiled=True)
     z.train(LSTM(4, 6, 2), z.draw(3, 2, 4))
     z.train(nn.Sequential(nn.Conv2d(3, 4, 3), BatchNorm(4), GroupNorm(2, 4)), z.draw(2, 3, 8, 8))
     z.train(ResNetBase([1, 1], [4, 8], img_channels=3, first_kernel_size=3), z.draw(2, 3, 16, 16))
