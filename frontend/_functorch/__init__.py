@@ -1,5 +1,5 @@
 """`torch._functorch`: how PyTorch's compiler makes backward graphs, of which config names
-switches."""
+switches; and what packages look for in vmap."""
 
 from __future__ import annotations
 

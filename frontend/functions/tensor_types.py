@@ -94,11 +94,17 @@ def made_of(args: tuple[Any, ...], kwargs: dict[str, Any], dtype: DType | None) 
     return from_data(first, kind)
 
 
-def initialize(self: Tensor, *data: Any, **options: Any) -> None:
-    """`Tensor.__init__`: a tensor of the default dtype from numbers, sizes or another tensor."""
+def initialize(self: Tensor, *data: Any, requires_grad: bool = False, **options: Any) -> None:
+    """`Tensor.__init__`: a tensor of the default dtype from numbers, sizes or another tensor; for
+    its older name Variable also with `requires_grad`.
+    Nothing where the class's own `__new__` made one, from whatever arguments."""
+    if hasattr(self, "_value"):
+        return
     source = made_of(data, options, None)
     self._value, self.tensor_type = source._value, source.tensor_type
     self._counter, self._view = source._counter, source._view
+    if requires_grad:
+        self.requires_grad = True
 
 
 def type_of(self: Tensor, dtype: Any = None) -> Any:

@@ -131,6 +131,12 @@ TABLE: dict[str, tuple[Stub, ...]] = {
             "torch.func.vmap and torch.func.grad take functions",
         ),
     ),
+    "_functorch.vmap": (
+        raises(
+            "_add_batch_dim _maybe_remove_batch_dim _broadcast_to_and_flatten",
+            "torch.func.vmap takes functions",
+        ),
+    ),
     "_dynamo": (
         no_effect("mark_static_address", "every buffer stays where it is"),
         no_effect("graph_break", "a compiled function is one graph, or runs eagerly"),

@@ -4,7 +4,7 @@
 |---|---|---|
 | PyTorch's zip | `save`, and PyTorch's: tensors, plain data | always, by a table of names |
 | PyTorch's older one | PyTorch's `save` before 1.6, or when asked to | the same way |
-| whole module | `save` of a Module | if its classes are allowed, or with `weights_only=False` |
+| pickle | `save` of Modules and other objects | what is allowed, or `weights_only=False` |
 | checkpoint | `save` of earlier versions | always |
 
 safetensors files of named tensors are read and written by `frontend.safetensors`.
@@ -34,7 +34,7 @@ from frontend.serialization.allowed import (
     safe_globals,
 )
 from frontend.serialization.checkpoint import FORMAT
-from frontend.serialization.errors import CheckpointError
+from frontend.serialization.errors import CheckpointError, NotPlainError
 from frontend.serialization.files import write_atomically
 from frontend.serialization.torch_writer import PlannedFile
 from frontend.serialization.whole_modules import PICKLED
@@ -71,9 +71,9 @@ def save(
     """Write `obj` to `f`, a path or a file open for writing bytes, in the format of PyTorch's
     `save`. A path is replaced only when all is written.
 
-    A Module is pickled whole (its class is imported when it is loaded); `state_dict()` is the safer
-    thing to save. Raises CheckpointError, naming the key, for other objects that are no plain data;
-    then nothing is written.
+    A Module, and what holds one or another object that is no plain data, is pickled whole (its
+    classes are imported when it is loaded); `state_dict()` is the safer thing to save. Raises
+    CheckpointError, naming the key, for objects that pickle does not take; then nothing is written.
     """
     with IMPORTING:
         from frontend.nn.modules.module import Module
@@ -83,8 +83,14 @@ def save(
     if isinstance(obj, Module):
         whole = whole_modules.written(obj, pickle_protocol)
         _put(f, lambda file: file.write(whole))
+        return
+    try:
+        plan = PlannedFile(obj)
+    except NotPlainError as strange:
+        whole = whole_modules.written(obj, pickle_protocol, strange)
+        _put(f, lambda file: file.write(whole))
     else:
-        _put(f, PlannedFile(obj).write)
+        _put(f, plan.write)
 
 
 def _put(f: Any, write: Any) -> None:
@@ -104,7 +110,7 @@ def load(
 
     `map_location` can only name the CPU (a device, a text, a dict of them, or a function, which is
     not called). `mmap=True`, for a path, leaves the elements on disk until they are touched; what
-    is written to them stays in memory. A whole module is read where its classes are allowed
+    is written to them stays in memory. A pickled object is read where its classes are allowed
     (`safe_globals`). `weights_only=False` reads any, and so runs code of the file, and does not
     bound the memory and time that other files take: only for files you trust. Raises
     CheckpointError, naming the file, where it is truncated, damaged, names anything but plain data,

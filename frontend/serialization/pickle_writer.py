@@ -21,7 +21,7 @@ import numpy as np
 
 from frontend.engine.tensors.dtypes import Size, device
 from frontend.engine.tensors.tensor import Tensor
-from frontend.serialization.errors import CheckpointError
+from frontend.serialization.errors import CheckpointError, NotPlainError
 from frontend.serialization.structure import NAMESPACE, is_namespace
 from graphc.ir.types import DType
 
@@ -205,7 +205,7 @@ def _factory(obj: defaultdict[Any, Any], path: str) -> tuple[Any, ...]:
     if factory is None:
         return ()
     if factory not in (list, dict, set, tuple, int, float, bool, str, frozenset, bytes, complex):
-        raise CheckpointError(f"save: {path or 'the object'} makes its values by {factory!r}")
+        raise NotPlainError(f"save: {path or 'the object'} makes its values by {factory!r}")
     return (Named(_BUILT_IN, {int: "long", str: "unicode"}.get(factory, factory.__name__)),)
 
 
@@ -222,7 +222,7 @@ def _numpy_call(obj: Any, path: str) -> Called:
         )
         return Called(start.function, start.arguments, state)
     kind = type(obj)
-    raise CheckpointError(
+    raise NotPlainError(
         f"save: {path or 'the object'} is a {kind.__module__}.{kind.__qualname__}, which a "
         "checkpoint does not hold",
         hint="tensors, numbers, texts, NumPy arrays, a script's arguments, and containers of them",

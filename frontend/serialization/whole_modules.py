@@ -1,4 +1,4 @@
-"""Modules saved whole: a pickle of the object, which names its classes.
+"""Modules and other objects saved whole: a pickle of the object, which names its classes.
 
 Reading one imports and runs nothing, where all classes and functions that it names are allowed
 (`safe_globals`): those are made and called, nothing else. With `weights_only=False` Python's own
@@ -24,16 +24,22 @@ from frontend.serialization.pickle_machine import Call, PickleMachine
 from graphc.ir.types import DType, TensorType
 
 PICKLED = b"graphc.pickled module.1\n"
-"""What a file begins with that holds a pickled module."""
+"""What a file begins with that holds pickled objects."""
 
 
-def written(module: Any, protocol: int) -> bytes:
-    """The content of a file."""
-    return PICKLED + pickle.dumps(module, protocol=protocol)
+def written(obj: Any, protocol: int, strange: CheckpointError | None = None) -> bytes:
+    """The content of a file. Where pickle does not take an object of a container, raises `strange`,
+    which names its key."""
+    try:
+        return PICKLED + pickle.dumps(obj, protocol=protocol)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if strange is None:
+            raise
+        raise strange from error
 
 
 def read(data: bytes, name: str, weights_only: bool | None) -> Any:
-    """The module in a file. Raises CheckpointError, naming the file, where it names what is not
+    """The object in a file. Raises CheckpointError, naming the file, where it names what is not
     allowed."""
     content = io.BytesIO(data[len(PICKLED) :])
     if weights_only is False:
@@ -47,7 +53,7 @@ def read(data: bytes, name: str, weights_only: bool | None) -> Any:
         return machine.run(content)
     except Refused as error:
         raise CheckpointError(
-            f"{name} holds a whole pickled module: loading it would run code. {error}",
+            f"{name} holds pickled objects: loading it would run code. {error}",
             hint="with safe_globals([Class, …]) around load, naming its classes; load(..., "
             "weights_only=False) if you trust the file; better, save state_dict()",
         ) from error

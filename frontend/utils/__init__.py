@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = (
-    "_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env", "cpp_extension",
-    "data", "dlpack", "hooks", "model_zoo", "tensorboard",
+    "_foreach_utils", "_python_dispatch", "_pytree", "benchmark", "checkpoint", "collect_env",
+    "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "hooks", "model_zoo",
+    "tensorboard", "weak",
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "Context", "LeafSpec", "MappingKey", "PyTree", "SequenceKey", "TreeSpec",
-    "is_namedtuple_class", "is_namedtuple_instance", "keystr", "register_pytree_node", "tree_all",
+    "is_namedtuple_class", "is_namedtuple_instance", "is_structseq_instance", "keystr",
+    "register_pytree_node", "tree_all",
     "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
     "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_",
     "tree_map_only", "tree_map_with_path", "tree_structure", "tree_unflatten",
@@ -112,9 +113,21 @@ def _keyed(values: Iterable[Any]) -> list[Any]:
     return [(SequenceKey(index), value) for index, value in enumerate(values)]
 
 
+def _list_flatten(d: Iterable[Any]) -> tuple[list[Any], Any]:
+    return list(d), None
+
+
+def _list_flatten_with_keys(d: Iterable[Any]) -> tuple[list[Any], Any]:
+    return _keyed(d), None
+
+
+def _list_unflatten(values: Iterable[Any], context: Any) -> list[Any]:
+    return list(values)
+
+
 SUPPORTED_NODES: dict[Any, NodeDef] = {
-    tuple: NodeDef(tuple, lambda x: (list(x), None), lambda v, _: tuple(v)),
-    list: NodeDef(list, lambda x: (list(x), None), lambda v, _: list(v)),
+    tuple: NodeDef(tuple, _list_flatten, lambda v, _: tuple(v)),
+    list: NodeDef(list, _list_flatten, _list_unflatten),
     dict: NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
     OrderedDict: NodeDef(
         OrderedDict, _dict_flatten, lambda v, keys: OrderedDict(zip(keys, v)),
@@ -271,6 +284,12 @@ def is_namedtuple_class(cls: Any) -> bool:
 def is_namedtuple_instance(obj: Any) -> bool:
     """Whether it is a named tuple."""
     return _named(type(obj))
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether it is a tuple of one of C's classes with named fields, as `time.localtime()` is."""
+    kind = type(obj)
+    return issubclass(kind, tuple) and isinstance(getattr(kind, "n_sequence_fields", None), int)
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:

@@ -198,3 +198,13 @@ def test_a_class_that_is_a_tensor_behind_another_base() -> None:
     x = MetaTensor(torch.ones(2, requires_grad=True))
     assert type(x) is MetaTensor and x.about == {} and type(x + 1) is MetaTensor
     (x * 2).sum().backward()
+
+
+def test_variables_are_tensors_over_the_same_memory() -> None:
+    x = torch.zeros(2)
+    y = torch.autograd.Variable(x, requires_grad=True)
+    z = torch.autograd.Variable(x, requires_grad=False)
+    assert y.is_leaf and y.requires_grad and not z.requires_grad and not x.requires_grad
+    (y * 3).sum().backward()
+    z.add_(1)
+    assert y.grad is not None and y.grad.tolist() == [3.0, 3.0] and x.tolist() == [1.0, 1.0]

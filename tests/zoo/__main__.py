@@ -121,11 +121,12 @@ def main() -> None:
     parser.add_argument("--few", action="store_true", help="the dozen that .ci/run compares")
     parser.add_argument("--family", help="timm, torchvision, transformers, …")
     parser.add_argument("--packages", action="store_true", help="packages: see packages.py")
+    parser.add_argument("--checkouts", type=Path, help="with repositories: see repositories.py")
     parser.add_argument("--export", action="store_true", help="as ONNX: see exports.py")
     parser.add_argument("--every", type=int, default=1, help="one of so many names (of --export)")
     chosen = parser.parse_args()
-    if chosen.packages:
-        packages.main(chosen.names, chosen.few)
+    if chosen.packages or chosen.checkouts:
+        packages.main(chosen.names, chosen.few, chosen.checkouts)
         return
     names = chosen.names or (FEW if chosen.few else NAMES)
     names = [n for n in names if chosen.family is None or n.startswith(f"{chosen.family}/")]

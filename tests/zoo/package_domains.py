@@ -43,11 +43,11 @@ def facenet_pytorch(z: Any) -> None:
     from facenet_pytorch import MTCNN, InceptionResnetV1
 
     z.show(z.fill(InceptionResnetV1(num_classes=4, classify=True)).eval()(z.draw(1, 3, 96, 96)))
-    finder = MTCNN(image_size=40, min_face_size=20, thresholds=[0.3, 0.3, 0.3])
+    finder = MTCNN(image_size=40, min_face_size=20, thresholds=[0.1, 0.0, 0.0], keep_all=True)
     image = (z.uniform(1, 80, 80, 3) * 255).to(z.torch.uint8)
     boxes, scores = finder.detect(image)
-    for each in (*boxes, *scores):
-        z.show(None if each is None else each.astype(float))
+    assert len(boxes[0]) > 1
+    z.show(*(each.astype(float) for each in (*boxes, *scores)))
 
 
 @package("pytorch_msssim")
@@ -105,7 +105,8 @@ def ultralytics(z: Any) -> None:
     z.fill(model.model)
     losses: list[Any] = []
     model.add_callback(
-        "on_train_batch_end", lambda trainer: losses.append(trainer.loss_items.tolist())
+        "on_train_batch_end",
+        lambda trainer: losses.append([float(each) for each in trainer.loss_items.values()]),
     )
     model.train(
         data="set.yaml", epochs=2, imgsz=64, batch=4, device="cpu", workers=0, plots=False,
@@ -208,10 +209,15 @@ def transformers_trainer(z: Any) -> None:
 
 @package("sentence_transformers")
 def sentence_transformers(z: Any) -> None:
+    import builtins
+
+    import pyarrow
     from sentence_transformers import InputExample, SentenceTransformer, losses, util
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from torch.utils.data import DataLoader
 
+    # pyarrow 26 says that it stands there, and dill, by which datasets are hashed, looks for it.
+    builtins.MonthDayNano = pyarrow.MonthDayNano  # type: ignore[attr-defined]
     net = z.fill(_bert("BertModel"))
     net.save_pretrained("bert")
     _words("bert")
@@ -390,9 +396,10 @@ def tianshou(z: Any) -> None:
     )  # fmt: skip
     algorithm = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-2), target_update_freq=2)
     observed = z.draw(5, 6).numpy()
-    z.show(policy(Batch(obs=observed, info={})).logits)
-    batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
+    with z.torch.no_grad():
+        z.show(policy(Batch(obs=observed, info={})).logits)
     for _ in range(3):
+        batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
         z.show(algorithm._update_with_batch(batch).loss)
 
 
@@ -443,13 +450,16 @@ def tsai(z: Any) -> None:
 def pytorch_forecasting(z: Any) -> None:
     import pandas as pd
     from pytorch_forecasting import NBeats, TimeSeriesDataSet
+    from pytorch_forecasting.metrics import SMAPE
 
     frame = pd.DataFrame({"time": np.arange(40), "value": np.sin(np.arange(40) / 3), "group": "a"})
     data = TimeSeriesDataSet(
         frame, time_idx="time", target="value", group_ids=["group"], max_encoder_length=10,
         max_prediction_length=3, time_varying_unknown_reals=["value"],
     )  # fmt: skip
-    net = z.fill(NBeats.from_dataset(data, widths=[8, 8], backcast_loss_ratio=0.1))
+    net = z.fill(NBeats.from_dataset(
+        data, widths=[8, 8], backcast_loss_ratio=0.1, loss=SMAPE(), dropout=0.0
+    ))  # fmt: skip
     x, y = next(iter(data.to_dataloader(train=False, batch_size=4)))
     out = net(x)
     loss = net.loss(out["prediction"], y)

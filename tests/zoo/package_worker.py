@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import copy
 import importlib
+import importlib.util
 import json
+import os
+import random
+import resource
 import sys
 import traceback
 import types
@@ -21,6 +25,8 @@ from typing import Any
 import numpy as np
 
 STEPS = 3
+SECONDS = 240
+"""Of processor time."""
 
 
 class Bench:
@@ -31,6 +37,12 @@ class Bench:
         self.random = np.random.default_rng(0)
         self.shown: list[np.ndarray] = []
         self.compiled: str = "-"
+        self.checkout = Path()
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is the frontend's side."""
+        return bool(self.torch.__version__.endswith("graphc"))
 
     def draw(self, *shape: int) -> Any:
         """Standard normal numbers, f32."""
@@ -72,7 +84,7 @@ class Bench:
         again = copy.deepcopy(module)
         losses = self._losses(module, inputs, loss, lambda step: step)
         self.show(losses)
-        if compiled and self.torch.__version__.endswith("graphc"):
+        if compiled and self.ours:
             self.compiled = "refused"
             both = np.array([losses, self._losses(again, inputs, loss, self.torch.compile)])
             same = np.allclose(*both, rtol=1e-4, atol=1e-6)
@@ -110,9 +122,34 @@ def _without_libraries() -> None:
     sys.modules[part] = types.ModuleType(part)
     facts = {"_IS_TORCHAUDIO_EXT_AVAILABLE": False, "_IS_ALIGN_AVAILABLE": False}
     vars(sys.modules[part]).update(facts, fail_if_no_align=lambda function: function)
+    _suppress()
 
 
-def run(side: str, name: str, folder: Path) -> dict[str, Any]:
+def _suppress() -> None:
+    """torchvision's `nms` for PyTorch's side, as its documentation has it: by falling scores, boxes
+    that cover none of those kept before them by more than `iou_threshold`."""
+    import torch
+
+    if importlib.util.find_spec("torchvision") is None:
+        return
+    import torchvision.extension
+    from torchvision.ops import box_iou
+
+    def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
+        covered = box_iou(boxes, boxes) > iou_threshold
+        kept: list[int] = []
+        for each in scores.argsort(descending=True, stable=True).tolist():
+            if not covered[each, kept].any():
+                kept.append(each)
+        return torch.tensor(kept, dtype=torch.int64)
+
+    signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    torch.library.define("torchvision::nms", signature)
+    torch.library.impl("torchvision::nms", "CPU", nms)
+    torchvision.extension._has_ops = lambda: True
+
+
+def run(side: str, name: str, into: Path) -> dict[str, Any]:
     """What became of a package: which stage was reached, and the error that ended it."""
     report: dict[str, Any] = {"imports": False, "works": False, "compiled": "-"}
     bench = None
@@ -125,15 +162,27 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
             _without_libraries()
         import torch
 
-        from tests.zoo import package_domains, package_scripts  # noqa: F401 (they declare)
+        from tests.zoo import (  # noqa: F401 (they declare)
+            package_domains,
+            package_frameworks,
+            package_scripts,
+            package_unseen,
+            repositories,
+        )
         from tests.zoo.package_list import PACKAGES
 
         package = PACKAGES[name]
+        if package.checkout:
+            sys.path.insert(
+                0, os.path.join(os.environ["CHECKOUTS"], package.checkout, package.path)
+            )
         for module in package.modules:
             importlib.import_module(module)
         report["imports"] = True
-        torch.manual_seed(0)
+        for seed in (torch.manual_seed, np.random.seed, random.seed):
+            seed(0)
         bench = Bench(torch)
+        bench.checkout = Path(sys.path[0])
         package.script(bench)
         report["works"] = True
     except BaseException as error:
@@ -143,10 +192,14 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
         report["where"] = [f"{f.filename}:{f.lineno} {f.line}" for f in frames[-4:]]
     if bench is not None:
         report["compiled"] = bench.compiled
-        np.savez(folder / f"{side}.npz", *bench.shown)
+        np.savez(into / f"{side}.npz", *bench.shown)
     return report
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    print("\n" + json.dumps(run(sys.argv[1], sys.argv[2], Path(sys.argv[3]))), flush=True)
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+    chosen_side, chosen, results = sys.argv[1], sys.argv[2], Path(sys.argv[3]).resolve()
+    (results / chosen_side).mkdir()
+    os.chdir(results / chosen_side)  # what one side's script writes the other's does not see
+    print("\n" + json.dumps(run(chosen_side, chosen, results)), flush=True)

@@ -1,13 +1,15 @@
 """`python -m tests.zoo --packages [NAME …] [--few]`: packages that people build on PyTorch, as they
 are installed (package_requirements.txt), each in processes of its own with a time limit: whether it
 imports, whether it does what it is for, whether that is PyTorch's result (where PyTorch is
-installed), and whether a compiled step gives the eager one's.
+installed), and whether a compiled step gives the eager one's. `--checkouts FOLDER`: the same of
+repositories (repositories.py) that lie there.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,11 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from tests.zoo import package_domains, package_scripts  # noqa: F401 (they declare)
-from tests.zoo.package_list import PACKAGES
+from tests.zoo import (  # noqa: F401 (they declare)
+    package_domains,
+    package_frameworks,
+    package_scripts,
+    package_unseen,
+    repositories,
+)
+from tests.zoo.package_list import PACKAGES, Package
 
-SECONDS = 240
-"""Of one process."""
+SECONDS = 1800
+"""Of one process: package_worker.py bounds its processor time, as machines have other work."""
 TOLERANCE = 1e-4
 """Relative to the greatest value of each result."""
 HERE = Path(__file__).parent
@@ -33,7 +41,7 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
     paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     environment = {
         **os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg",
-        "WANDB_MODE": "disabled", "YOLO_OFFLINE": "1",
+        "WANDB_MODE": "disabled", "YOLO_OFFLINE": "1", "PYTHONHASHSEED": "0",
     }  # fmt: skip
     command = [sys.executable, str(HERE / "package_worker.py"), side, name, str(folder)]
     lost = {"imports": False, "works": False, "compiled": "-"}
@@ -46,7 +54,9 @@ def run(side: str, name: str, folder: Path) -> dict[str, Any]:
     last = (result.stdout.strip().splitlines() or [""])[-1]
     if not last.startswith("{"):
         ending = result.stderr.strip().splitlines()[-1:]
-        return {**lost, "error": f"exit {result.returncode}", "where": ending}
+        late = result.returncode == -signal.SIGXCPU
+        error = "too much processor time" if late else f"exit {result.returncode}"
+        return {**lost, "error": error, "where": ending}
     report: dict[str, Any] = json.loads(last)
     return report
 
@@ -78,17 +88,30 @@ def verdict(name: str, has_oracle: bool) -> tuple[dict[str, Any], str]:
     marks = ["yes" if ours["imports"] else "no", "yes" if ours["works"] else "no",
              f"{apart:.0e}" if known else "-", str(ours["compiled"])]  # fmt: skip
     stop = ours.get("error", "") or (f"PyTorch: {theirs['error']}" if "error" in theirs else "")
-    line = f"{name:26}" + "".join(f"{mark:9}" for mark in marks) + stop
+    line = f"{name:28}" + "".join(f"{mark:9}" for mark in marks) + stop
     return ours, "\n      ".join([line.rstrip(), *ours.get("where", [])])
 
 
-def main(names: list[str], few: bool) -> None:
-    """Run the named packages, all where none is; SystemExit where one does not do what the list
-    says it does."""
+def is_there(package: Package) -> bool:
+    """Whether a package is installed, a repository checked out."""
+    if package.checkout:
+        return Path(os.environ["CHECKOUTS"], package.checkout).is_dir()
+    return find_spec(package.modules[0].partition(".")[0]) is not None
+
+
+def main(names: list[str], few: bool, checkouts: Path | None) -> None:
+    """Run the named packages, all where none is, or where a folder of checkouts is given the
+    repositories in it; SystemExit where one does not do what the list says it does."""
     has_oracle = find_spec("torch") is not None
-    chosen = names or [name for name, each in PACKAGES.items() if each.light or not few]
-    installed = [name for name in chosen if find_spec(PACKAGES[name].modules[0].partition(".")[0])]
-    print(f"{'':26}{'imports':9}{'works':9}{'apart':9}compiled")
+    if checkouts is not None:
+        os.environ["CHECKOUTS"] = str(checkouts.resolve())
+    chosen = names or [
+        name
+        for name, each in PACKAGES.items()
+        if bool(each.checkout) == (checkouts is not None) and (each.light or not few)
+    ]
+    installed = [name for name in chosen if is_there(PACKAGES[name])]
+    print(f"{'':28}{'imports':9}{'works':9}{'apart':9}compiled")
     counts = dict.fromkeys(("imports", "works", "equal"), 0)
     failed = []
     for name in installed:
@@ -99,6 +122,6 @@ def main(names: list[str], few: bool) -> None:
         good = ours["works"] and ours["equal"] is not False
         failed += [] if good or PACKAGES[name].stops else [name]
     told = ", ".join(f"{count} {mark}" for mark, count in counts.items())
-    print(f"{len(installed)} of {len(chosen)} packages are installed: {told}")
+    print(f"{len(installed)} of {len(chosen)} are installed: {told}")
     if failed:
         raise SystemExit("not as the list says: " + ", ".join(failed))

@@ -77,7 +77,7 @@ class Tensor(AutogradMembers, metaclass=ClassOfTensors):
     @staticmethod
     def _make_subclass(cls: Any, data: Tensor, requires_grad: bool = False) -> Any:
         """A `cls` over the value of `data`, off its tape. Shares memory and version."""
-        self = cls.__new__(cls)
+        self = Tensor.__new__(cls)  # a class whose own __new__ calls this would go in circles
         self._value = data._value
         self.tensor_type = data.tensor_type
         self._counter = data._counter

@@ -30,6 +30,15 @@ from frontend.nn.modules.global_hooks import (  # noqa: F401
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from frontend.nn.modules.global_hooks import (
+    BUFFER_HOOKS as _global_buffer_registration_hooks,  # noqa: F401
+)
+from frontend.nn.modules.global_hooks import (
+    MODULE_HOOKS as _global_module_registration_hooks,  # noqa: F401
+)
+from frontend.nn.modules.global_hooks import (
+    PARAMETER_HOOKS as _global_parameter_registration_hooks,  # noqa: F401
+)
 from frontend.nn.modules.hooks import Hooks
 from frontend.nn.modules.loading import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 from frontend.nn.modules.own_state import EXTRA_STATE

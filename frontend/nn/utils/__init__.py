@@ -4,7 +4,7 @@ several lengths (`rnn`), and weights that are computed (`parametrize`).
 clip_grad keeps gradients small, convert_parameters makes parameters one vector, fusion joins layers
 with their normalisation, init skips an initialisation, prune masks. Weights by direction and
 length: parametrizations, and the former weight_norm and spectral_norm, with norms for all;
-stateless is a former name.
+stateless is a former name, _named_member_accessor swaps a tensor.
 """
 
 # ruff: noqa: F403

@@ -102,6 +102,23 @@ def test_as_subclass_shares_memory_and_refuses_other_types() -> None:
         x.as_subclass(int)
 
 
+class Placed(torch.Tensor):
+    place: str
+
+    def __new__(cls, data: torch.Tensor, place: str = "here") -> Any:
+        made = torch.Tensor._make_subclass(cls, data)
+        made.place = place
+        return made
+
+
+def test_a_class_may_make_its_own_tensors_in_new() -> None:
+    x = torch.zeros(2)
+    y = Placed(x, place="there")
+    assert type(y) is Placed and y.place == "there"
+    y.add_(1)
+    assert x.tolist() == [1.0, 1.0]
+
+
 class Described:
     """A base that comes ahead of Tensor and has a dict of its own."""
 
