@@ -217,6 +217,7 @@ class Reducer:
         self.syncs: Callable[[], bool] = lambda: True
         self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
         self.begun = False  # whether the buckets have their arrays
+        self.in_shares = False  # whether the last forward was one of `set_deterministic`
         arrival = _Arrival(self)
         for p in self.parameters:
             p.register_post_accumulate_grad_hook(arrival)
@@ -259,7 +260,7 @@ class Reducer:
     def place(self, parameter: Any) -> np.ndarray | None:
         """Where backward may write the gradient of a parameter, which it then adds to nothing; None
         where it is not averaged next."""
-        if not self._averages():
+        if self.in_shares or not self._averages():
             return None
         self._begin_buckets()
         bucket, position = self.places[id(parameter)]

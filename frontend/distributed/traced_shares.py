@@ -88,7 +88,8 @@ class TracedShares(Shares):
             self.drawn_from = stream.close()
             self._settle(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
-        results = JoinedShares.apply(self, parts, taken, leaves, self.anchor, *wanting)
+        leaves_behind = (self.anchor, *wanting, *self.reducer.parameters)
+        results = JoinedShares.apply(self, parts, taken, len(wanting), *leaves_behind)
         return tree_unflatten(list(results), out_spec)
 
     def _settle(self, kept: list[Any], changes: list[list[Tensor]]) -> None:

@@ -37,7 +37,8 @@ class DistributedDataParallel(Module):
     `gradient_as_bucket_view` and what else concerns GPUs changes nothing.
 
     The model may be compiled, or its forward be part of a compiled function; `backward()` is called
-    outside. Raises ValueError without a process group, RuntimeError for a module without parameters
+    outside. `autograd.grad` gives what this process alone has, of inputs and parameters, and averages
+    nothing; with `set_deterministic` of inputs only, and RuntimeError for parameters. Raises ValueError without a process group, RuntimeError for a module without parameters
     that require gradients, and where processes have other parameters.
     """
 
@@ -232,8 +233,10 @@ class _ModelSteps:
 
     def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         model = self.model
-        if SETTING.shares is not None and STATE.grad_enabled:
-            return self._in_shares(inputs, kwargs)
+        if STATE.grad_enabled:
+            self.reducer.in_shares = SETTING.shares is not None
+            if self.reducer.in_shares:
+                return self._in_shares(inputs, kwargs)
         training = STATE.grad_enabled and model.require_backward_grad_sync
         if self.joins is not None:
             self.joins.notify(model, 2 if training else 1)
