@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from frontend.autograd.function import Function
-from frontend.distributed.exchange import Round, all_gather, all_reduce, tree
+from frontend.distributed.exchange import Round, all_gather, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
@@ -294,20 +294,20 @@ class Shares:
             reducer.unused = unused
             anywhere = reducer._used_anywhere()
         flats = [self._summed(bucket, stores) for bucket in reducer.buckets]
-        self.reduce_flat(flats, self.drawn)
+        self.reduce_buckets(self.drawn)
         for bucket, flat in zip(reducer.buckets, flats):
             for p, slot in zip(bucket.parameters, bucket.slots):
                 if anywhere is None or anywhere[id(p)]:
                     self._hand_out(p, flat[slot].reshape(p.tensor_type.shape))
         reducer.finished()
 
-    def reduce_flat(self, flats: Sequence[np.ndarray], drawn: str) -> None:
+    def reduce_buckets(self, drawn: str) -> None:
         """Add up what lies in the buckets over the ranks. `drawn`: from which random numbers."""
         works = []
-        for number, flat in enumerate(flats):
-            kind = f"{TensorType.of(flat)}{drawn}"
-            name = f"the gradients of bucket {number} ({kind}) in {self.count} shares"
-            steps = all_reduce(Round(self.reducer.members, name), flat, add, self._scaled)
+        for bucket in self.reducer.buckets:
+            kind = f"{TensorType.of(bucket.flat)}{drawn}"
+            name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
+            steps = bucket.reduction(self.reducer.members, name, self._scaled)
             works.append(current().start(name, steps, self.reducer.timeout))
         for work in works:
             work.wait()

@@ -274,7 +274,7 @@ class SharesExchange:
         reducer = self.shares.reducer
         drawn = ", drawn from seed {} at {}".format(*self.states[0]) if self.states else ""
         reducer.check_used(self.unused)
-        self.shares.reduce_flat([bucket.flat for bucket in reducer.buckets], drawn)
+        self.shares.reduce_buckets(drawn)
         return self._views()
 
     def _views(self) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from frontend.distributed.deterministic import SETTING, Shares, check_divides
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
+from frontend.distributed.shared_buckets import share
 from frontend.distributed.tensors import broadcast_tensors
 from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
 from frontend.distributed.traced_shares import traced_shares
@@ -75,6 +76,7 @@ class DistributedDataParallel(Module):
         self.require_forward_param_sync = True
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self._has_buffers = next(module.buffers(), None) is not None
         named = [
             (name, p) for name, p in module.named_parameters()
             if p.requires_grad and name not in self.parameters_to_ignore
@@ -91,6 +93,8 @@ class DistributedDataParallel(Module):
             self._check_alike(named)
             broadcast_tensors(self._shared_state(), chosen, "the state of the model")
         self._steps = _ModelSteps(self, named, compiled)
+        if init_sync:
+            share(self.reducer.buckets, chosen)
 
     @property
     def reducer(self) -> Reducer:
@@ -103,6 +107,8 @@ class DistributedDataParallel(Module):
         return [tensor for name, tensor in named if name not in ignored]
 
     def _shared_buffers(self) -> list[Tensor]:
+        if not self._has_buffers:  # a walk through all modules at each step
+            return []
         return [
             buffer for name, buffer in self.module.named_buffers()
             if name not in self.parameters_to_ignore

@@ -327,6 +327,39 @@ def test_two_ranks_train_one_model() -> None:
         np.testing.assert_allclose(parameters[0], p.detach(), atol=1e-6)
 
 
+def _in_one_memory(rank: int, count: int) -> Any:
+    """Ranks of one machine add up gradients where they lie, to the bits of what is sent; while one
+    of them keeps a gradient, that is sent."""
+    x, results = own(X, rank, count), []
+    for shared in (True, False):
+        torch.manual_seed(0)
+        model = DDP(nn.Linear(12, 400))
+        (bucket,) = model.reducer.buckets
+        assert len(bucket.everywhere) == count
+        if not shared:
+            bucket.everywhere = []
+        kept: Any = None
+        at_home, gradients = [], []
+        for step in range(4):
+            model.zero_grad()
+            kept = kept if step < 3 else None
+            model(x * (step + 1)).square().sum().backward()
+            at_home.append(bucket.is_shared())
+            gradients.append(model.module.weight.grad.numpy().tobytes())
+            if step == 1 and rank == 0:
+                kept = model.module.weight.grad
+        results.append(gradients)
+        assert not shared or at_home == [True, True, rank > 0, True]
+    assert results[0] == results[1]
+    return results
+
+
+def test_gradients_are_added_up_in_memory_that_ranks_share() -> None:
+    for count in (2, 3):
+        first, *others = checked(count, _in_one_memory)
+        assert all(each == first for each in others)
+
+
 # -- the same bits for any number of ranks ---------------------------------------------------------
 
 
