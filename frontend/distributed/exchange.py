@@ -189,7 +189,11 @@ def all_reduce(
     if everywhere is not None and all(own == round.own for own in round.owns):
         yield from reduce_in_place(round, everywhere, op, finish)
         return
-    if flat.nbytes <= SHORT or round.size == 1:
+    if round.size == 1:
+        if finish is not None:
+            finish(flat)
+        return
+    if flat.nbytes <= SHORT:
         rows = np.empty((round.size, len(flat)), flat.dtype)
         rows[round.me] = flat
         sent = [round.to(m, flat) for m in round.others if len(flat)]
