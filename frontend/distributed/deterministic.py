@@ -341,9 +341,7 @@ class JoinedShares(Function):
     asks for their gradients comes here; what they get is put into `.grad` from the anchor's end."""
 
     @staticmethod
-    def forward(
-        ctx: Any, shares: Shares, parts: Any, taken: Any, inputs: int, *leaves: Any
-    ) -> Any:
+    def forward(ctx: Any, shares: Shares, parts: Any, taken: Any, inputs: int, *leaves: Any) -> Any:
         ctx.shares, ctx.parts, ctx.taken = shares, parts, taken
         ctx.inputs, ctx.rest = inputs, [None] * (len(leaves) - 1 - inputs)
         results = [_together(column) for column in zip(*parts)]

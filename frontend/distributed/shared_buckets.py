@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from frontend.distributed.reducer import Bucket
 
 FOLDER = "/dev/shm"
-_NUMBERS = itertools.count(1)
 
 
 def share(buckets: Sequence[Bucket], chosen: ProcessGroup) -> None:
@@ -45,20 +44,20 @@ def share(buckets: Sequence[Bucket], chosen: ProcessGroup) -> None:
     finally:  # from here on the name is not needed
         if path:
             os.unlink(path)
-    number = str(next(_NUMBERS))
     if not all(everywhere):
         return
     for bucket, start in zip(buckets, starts):
         arrays = [
-            np.frombuffer(memory, bucket.dtype.numpy, bucket.flat.size, start)  # type: ignore[call-overload]
+            np.frombuffer(memory, bucket.dtype.numpy, bucket.flat.size, start)
             for memory in memories
+            if memory is not None
         ]
-        bucket.lie_in(arrays, chosen.rank(), number)
+        bucket.lie_in(arrays, chosen.rank(), paths[0])
 
 
 def _reserved(nbytes: int, ranks: int) -> str:
-    """A file of so many bytes that are there. "": there are none, or ranks would take more than half
-    of what is free (containers give 64 MB for all uses)."""
+    """A file of so many bytes that are there. "": there are none, or ranks would take more than
+    half of what is free (containers give 64 MB for all uses)."""
     if not os.access(FOLDER, os.W_OK):
         return ""
     free = os.statvfs(FOLDER)

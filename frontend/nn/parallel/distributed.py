@@ -38,9 +38,10 @@ class DistributedDataParallel(Module):
     `gradient_as_bucket_view` and what else concerns GPUs changes nothing.
 
     The model may be compiled, or its forward be part of a compiled function; `backward()` is called
-    outside. `autograd.grad` gives what this process alone has, of inputs and parameters, and averages
-    nothing; with `set_deterministic` of inputs only, and RuntimeError for parameters. Raises ValueError without a process group, RuntimeError for a module without parameters
-    that require gradients, and where processes have other parameters.
+    outside. `autograd.grad` gives what this process alone has, of inputs and parameters, and
+    averages nothing; with `set_deterministic` of inputs only, and RuntimeError for parameters.
+    Raises ValueError without a process group, RuntimeError for a module without parameters that
+    require gradients, and where processes have other parameters.
     """
 
     def __init__(

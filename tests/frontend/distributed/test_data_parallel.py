@@ -425,7 +425,7 @@ def _asked_for(rank: int, count: int) -> None:
 
         asked = (torch.compile(step, fullgraph=True) if compiled else step)()
         np.testing.assert_allclose(asked, x.grad, rtol=1e-5)
-        w, b, v, c = (p.detach().numpy().astype(np.float64) for p in net.parameters())
+        w, b, v, _ = (p.detach().numpy().astype(np.float64) for p in net.parameters())
         hidden = np.tanh(X @ w.T + b)
         expected = ((1 - hidden**2) * v).T @ X / len(X)
         np.testing.assert_allclose(net[0].weight.grad, expected, atol=1e-6)
