@@ -28,6 +28,7 @@ class FunctionCtx:
     """What `forward` and `backward` share: saved tensors, and how gradients are wanted."""
 
     needs_input_grad: tuple[bool, ...] = ()
+    _sweep: tuple[tuple[bool, ...] | None, bool] = (None, False)
 
     def __init__(self) -> None:
         self._saved: tuple[Any, ...] = ()
@@ -135,6 +136,9 @@ class _Rule:
         self.count = count
         self.types: tuple[TensorType, ...] = ()
         self.result_types: tuple[TensorType, ...] = ()
+        # Of the sweep under way: which operands lead to what it asks for (None: it goes to all
+        # leaves), and whether another is to come.
+        self.sweep: tuple[tuple[bool, ...] | None, bool] = (None, False)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -152,6 +156,7 @@ class _Rule:
         if self.ctx._materialize:
             pairs = zip(cotangents, self.result_types)
             cotangents = tuple(filled_like(0, type) if g is None else g for g, type in pairs)
+        self.ctx._sweep = self.sweep
         returned = self.function.backward(self.ctx, *cotangents)
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
         while len(results) > self.count and results[-1] is None:

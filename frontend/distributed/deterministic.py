@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from frontend.autograd.function import Function
-from frontend.distributed.exchange import Round, all_gather, all_reduce, tree
+from frontend.distributed.exchange import Round, all_gather, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
 from frontend.engine.eager.gradients.backward import run_backward
 from frontend.engine.tensors.memory_tracking import count_write
-from frontend.engine.tensors.state import enable_grad
+from frontend.engine.tensors.state import STATE, enable_grad
 from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import tensor, zeros_like
 from frontend.functions.shape import cat
@@ -158,7 +158,8 @@ class Shares:
         self.drawn = random.told()
         self._settle_statistics(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
-        results = JoinedShares.apply(self, parts, taken, leaves, self.anchor, *wanting)
+        leaves_behind = (self.anchor, *wanting, *self.reducer.parameters)
+        results = JoinedShares.apply(self, parts, taken, len(wanting), *leaves_behind)
         return tree_unflatten(list(results), out_spec)
 
     def check_callable(self) -> None:
@@ -226,10 +227,14 @@ class Shares:
 
     # -- backward --------------------------------------------------------------------------------
 
-    def backward(self, parts: Any, taken: Any, cotangents: Sequence[Any]) -> list[list[Any]]:
-        """Differentiate each share alone; the gradients of what they were given."""
-        parameters = self.reducer.parameters
-        joins = self._joins_early()
+    def backward(
+        self, parts: Any, taken: Any, cotangents: Sequence[Any], *, accumulates: bool,
+        retain_graph: bool,
+    ) -> list[list[Any]]:  # fmt: skip
+        """Differentiate each share alone; the gradients of what they were given. Those of
+        parameters are added up where `.grad` is to have them, not for `autograd.grad`."""
+        parameters = self.reducer.parameters if accumulates else []
+        joins = accumulates and self._joins_early()
         of_inputs = []
         for j, (out, share) in enumerate(zip(parts, taken)):
             roots = [
@@ -239,9 +244,10 @@ class Shares:
             ]
             wanting = [x for x in share if isinstance(x, Tensor) and x.requires_grad]
             gradients = run_backward(
-                roots, [*parameters, *wanting], retain_graph=False, create_graph=False
+                roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False
             )
-            self.take(j, gradients[: len(parameters)])
+            if accumulates:
+                self.take(j, gradients[: len(parameters)])
             of_inputs.append(gradients[len(parameters) :])
             del gradients
             if joins:
@@ -288,20 +294,20 @@ class Shares:
             reducer.unused = unused
             anywhere = reducer._used_anywhere()
         flats = [self._summed(bucket, stores) for bucket in reducer.buckets]
-        self.reduce_flat(flats, self.drawn)
+        self.reduce_buckets(self.drawn)
         for bucket, flat in zip(reducer.buckets, flats):
             for p, slot in zip(bucket.parameters, bucket.slots):
                 if anywhere is None or anywhere[id(p)]:
                     self._hand_out(p, flat[slot].reshape(p.tensor_type.shape))
         reducer.finished()
 
-    def reduce_flat(self, flats: Sequence[np.ndarray], drawn: str) -> None:
+    def reduce_buckets(self, drawn: str) -> None:
         """Add up what lies in the buckets over the ranks. `drawn`: from which random numbers."""
         works = []
-        for number, flat in enumerate(flats):
-            kind = f"{TensorType.of(flat)}{drawn}"
-            name = f"the gradients of bucket {number} ({kind}) in {self.count} shares"
-            steps = all_reduce(Round(self.reducer.members, name), flat, add, self._scaled)
+        for bucket in self.reducer.buckets:
+            kind = f"{TensorType.of(bucket.flat)}{drawn}"
+            name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
+            steps = bucket.reduction(self.reducer.members, name, self._scaled)
             works.append(current().start(name, steps, self.reducer.timeout))
         for work in works:
             work.wait()
@@ -331,13 +337,13 @@ class Shares:
 
 
 class JoinedShares(Function):
-    """The outputs of all shares as those of one call."""
+    """The outputs of all shares as those of one call. Parameters are operands so that a sweep that
+    asks for their gradients comes here; what they get is put into `.grad` from the anchor's end."""
 
     @staticmethod
-    def forward(
-        ctx: Any, shares: Shares, parts: Any, taken: Any, leaves: Any, *anchors: Any
-    ) -> Any:
+    def forward(ctx: Any, shares: Shares, parts: Any, taken: Any, inputs: int, *leaves: Any) -> Any:
         ctx.shares, ctx.parts, ctx.taken = shares, parts, taken
+        ctx.inputs, ctx.rest = inputs, [None] * (len(leaves) - 1 - inputs)
         results = [_together(column) for column in zip(*parts)]
         ctx.mark_non_differentiable(
             *[
@@ -353,15 +359,33 @@ class JoinedShares(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         shares: Shares = ctx.shares
         if ctx.parts is None:
-            raise RuntimeError("Trying to backward through the graph a second time")
+            raise RuntimeError(
+                "Trying to backward through the graph a second time; specify retain_graph=True "
+                "when calling .backward() or autograd.grad() the first time"
+            )
+        if STATE.grad_enabled:
+            raise RuntimeError(
+                "set_deterministic(True) differentiates each share once: create_graph=True goes "
+                "without it"
+            )
+        wanted, retain_graph = ctx._sweep
+        if wanted is not None and any(wanted[1 + ctx.inputs :]):
+            raise RuntimeError(
+                "gradients of parameters of DistributedDataParallel come by backward() alone: with "
+                "set_deterministic(True) neither autograd.grad nor backward(inputs=…) gives them"
+            )
         cotangents: list[Any] = [None] * len(ctx.parts[0])
         for i, gradient in zip(ctx.tensors, gradients):
             cotangents[i] = gradient
-        of_inputs = shares.backward(ctx.parts, ctx.taken, cotangents)
-        ctx.parts = ctx.taken = None
+        of_inputs = shares.backward(
+            ctx.parts, ctx.taken, cotangents,
+            accumulates=wanted is None, retain_graph=retain_graph,
+        )  # fmt: skip
+        if not retain_graph:
+            ctx.parts = ctx.taken = None
         columns = [_gathered(column, shares.mine) for column in zip(*of_inputs)]
         zero = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
-        return (None, None, None, None, zero, *columns)
+        return (None, None, None, None, zero, *columns, *ctx.rest)
 
 
 def _together(column: Sequence[Any]) -> Any:

@@ -30,6 +30,9 @@ AGREED = 300
 SHORT = 1 << 12
 """Bytes up to which each member gets the whole array of all others, in one exchange."""
 
+PIECE = 1 << 17
+"""Bytes that are reduced at a time where members share memory: all members' stay in the cache."""
+
 HEADERS, DATA, OBJECTS, DIRECT = range(1, 5)
 """Kinds of channels."""
 SEQUENCES = 1 << 12
@@ -175,10 +178,22 @@ def reduce_parts(round: Round, flat: np.ndarray, op: Reduction, finish: Any) -> 
     return parts
 
 
-def all_reduce(round: Round, flat: np.ndarray, op: Reduction, finish: Any = None) -> Steps:
-    """`flat` becomes the reduction of all members' ones; `finish(part)` is done to each part."""
+def all_reduce(
+    round: Round, flat: np.ndarray, op: Reduction, finish: Any = None,
+    everywhere: Sequence[np.ndarray] | None = None,
+) -> Steps:  # fmt: skip
+    """`flat` becomes the reduction of all members' ones; `finish(part)` is done to each part.
+    `everywhere`: the arrays of all members, where these lie in memory that they share, which `own`
+    of the round names."""
     yield from round.agree()
-    if flat.nbytes <= SHORT or round.size == 1:
+    if everywhere is not None and all(own == round.own for own in round.owns):
+        yield from reduce_in_place(round, everywhere, op, finish)
+        return
+    if round.size == 1:
+        if finish is not None:
+            finish(flat)
+        return
+    if flat.nbytes <= SHORT:
         rows = np.empty((round.size, len(flat)), flat.dtype)
         rows[round.me] = flat
         sent = [round.to(m, flat) for m in round.others if len(flat)]
@@ -191,6 +206,27 @@ def all_reduce(round: Round, flat: np.ndarray, op: Reduction, finish: Any = None
     mine = parts[round.me]
     sent = [round.to(m, mine) for m in round.others if len(mine)]
     yield [*sent, *[round.of(m, parts[m]) for m in round.others if len(parts[m])]]
+
+
+def reduce_in_place(
+    round: Round, everywhere: Sequence[np.ndarray], op: Reduction, finish: Any
+) -> Steps:
+    """All arrays become their reduction: each member computes a part, and puts it into all of them.
+    Nobody else touches that part of them, from the headers until all have said that they are
+    through."""
+    bounds = _bounds(len(everywhere[0]), round.size)
+    end = bounds[round.me + 1]
+    step = PIECE // everywhere[0].itemsize
+    for start in range(bounds[round.me], end, step):
+        rows = [array[start : min(start + step, end)] for array in everywhere]
+        result = tree(rows, op, rows[round.me])
+        if finish is not None:
+            finish(result)
+        for m in round.others:
+            rows[m][:] = result
+    through = np.zeros((round.size, 1), np.uint8)
+    sent = [round.to(m, through[round.me]) for m in round.others]
+    yield [*sent, *[round.of(m, through[m]) for m in round.others]]
 
 
 def reduce(

@@ -29,7 +29,7 @@ import numpy as np
 
 from frontend.distributed.errors import DistNetworkError
 from frontend.distributed.stores import Store
-from frontend.distributed.transport import LONGEST_REASON
+from frontend.distributed.transport import LONGEST_REASON, SPINNING
 
 FRAME = struct.Struct("<IIQ")  # kind, channel, bytes
 WHOLE, LARGE, PIECE, TAKEN, LEFT = range(5)
@@ -298,12 +298,15 @@ class LocalTransport:
         return None
 
     def poll(self, idle: float) -> None:
-        limit = 0 if not idle else 20 if idle < 1 else 100
+        limit = 0 if idle < SPINNING else 20 if idle < 1 else 100
         for peer in self.peers.values():
             if peer.outgoing or peer.unsent:
                 peer.feed()
                 limit = min(limit, 1) if peer.unsent else limit
-        for descriptor, _ in self._poll.poll(limit):
+        ready = self._poll.poll(limit)
+        if not ready and not limit:
+            os.sched_yield()
+        for descriptor, _ in ready:
             peer = self._by_descriptor[descriptor]
             peer.read()
             if peer.outgoing:

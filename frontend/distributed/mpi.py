@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 
 from frontend.distributed.errors import DistBackendError
-from frontend.distributed.transport import LONGEST_REASON
+from frontend.distributed.transport import LONGEST_REASON, SPINNING
 
 LEAVING = 0
 """The channel on which a rank says that it leaves; no other message has it."""
-SPINNING = 2e-4
-"""Seconds without work after which a wait gives the processor away for longer."""
 GRACE = 3.0
 """Seconds that other ranks have to see by themselves that one failed, before MPI ends them."""
 

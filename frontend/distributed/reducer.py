@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from frontend.distributed.exchange import Members, Round, all_reduce
-from frontend.distributed.world import Work, WorkFuture, current
+from frontend.distributed.world import Steps, Work, WorkFuture, current
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import tracing
 from frontend.engine.tensors.tensor import Tensor, make
@@ -54,9 +54,28 @@ class Bucket:
         self.slots = [slice(int(a), int(b)) for a, b in itertools.pairwise(sizes)]
         self.dtype: DType = parameters[0].tensor_type.dtype
         self.flat = np.zeros(int(sizes[-1]), self.dtype.numpy)
+        self.everywhere: list[np.ndarray] = []
+        self.me, self.memory = 0, ""
         self.waiting: set[int] = set()
         self.forget()
         self.work: Work | WorkFuture | None = None
+
+    def lie_in(self, arrays: Sequence[np.ndarray], me: int, memory: str) -> None:
+        """Use memory that all ranks share: their arrays in the order of the group, of which `me` is
+        this one's. `memory` is what all call it."""
+        self.everywhere, self.me, self.memory = list(arrays), me, memory
+        self.flat = self.everywhere[me]
+
+    def is_shared(self) -> bool:
+        """Whether the array lies there now."""
+        return bool(self.everywhere) and self.flat is self.everywhere[self.me]
+
+    def reduction(self, members: Members, name: str, finish: Callable[[Any], None] | None) -> Steps:
+        """The steps in which the arrays of all ranks become their sum; `finish(part)` is done to
+        each part of it."""
+        shared = self.is_shared()
+        round = Round(members, name, self.memory if shared else "")
+        return all_reduce(round, self.flat, add, finish, self.everywhere if shared else None)
 
     def forget(self) -> None:
         """Hold no gradients: of a step under way `places` are where they lie that backward was told
@@ -95,8 +114,10 @@ class Bucket:
 
     def _begin_in(self, lying: int) -> None:
         """`lying`: how many references to the array are those of gradients that go."""
-        if other_references(self.__dict__, "flat") > lying:
+        if other_references(self.__dict__, "flat") > lying + self.is_shared():
             self.flat = np.empty_like(self.flat)
+        if self.everywhere and not other_references(self.everywhere, self.me):
+            self.flat = self.everywhere[self.me]
         self.waiting = {id(p) for p in self.parameters}
         self.work = None
 
@@ -217,6 +238,7 @@ class Reducer:
         self.syncs: Callable[[], bool] = lambda: True
         self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
         self.begun = False  # whether the buckets have their arrays
+        self.in_shares = False  # whether the last forward was one of `set_deterministic`
         arrival = _Arrival(self)
         for p in self.parameters:
             p.register_post_accumulate_grad_hook(arrival)
@@ -259,7 +281,7 @@ class Reducer:
     def place(self, parameter: Any) -> np.ndarray | None:
         """Where backward may write the gradient of a parameter, which it then adds to nothing; None
         where it is not averaged next."""
-        if not self._averages():
+        if self.in_shares or not self._averages():
             return None
         self._begin_buckets()
         bucket, position = self.places[id(parameter)]
@@ -316,8 +338,7 @@ class Reducer:
             state, hook = self.comm_hook
             return hook(state, GradBucket(bucket, bucket is self.buckets[-1]))
         name = f"the gradients of bucket {bucket.index} ({TensorType.of(bucket.flat)})"
-        round = Round(self.members, name)
-        steps = all_reduce(round, bucket.flat, add, divided(self.divisor))
+        steps = bucket.reduction(self.members, name, divided(self.divisor))
         return current().start(name, steps, self.timeout)
 
     def _finish(self) -> None:

@@ -88,7 +88,8 @@ class TracedShares(Shares):
             self.drawn_from = stream.close()
             self._settle(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
-        results = JoinedShares.apply(self, parts, taken, leaves, self.anchor, *wanting)
+        leaves_behind = (self.anchor, *wanting, *self.reducer.parameters)
+        results = JoinedShares.apply(self, parts, taken, len(wanting), *leaves_behind)
         return tree_unflatten(list(results), out_spec)
 
     def _settle(self, kept: list[Any], changes: list[list[Tensor]]) -> None:
@@ -273,7 +274,7 @@ class SharesExchange:
         reducer = self.shares.reducer
         drawn = ", drawn from seed {} at {}".format(*self.states[0]) if self.states else ""
         reducer.check_used(self.unused)
-        self.shares.reduce_flat([bucket.flat for bucket in reducer.buckets], drawn)
+        self.shares.reduce_buckets(drawn)
         return self._views()
 
     def _views(self) -> list[np.ndarray]:

@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 LONGEST_REASON = 400
 """Bytes of what a process that leaves can say."""
+SPINNING = 2e-3
+"""Seconds without anything new after which a wait sleeps. Until then it gives the processor to
+whoever has work, and looks again: to be woken costs more than ranks are mostly apart."""
 
 
 class Message(Protocol):

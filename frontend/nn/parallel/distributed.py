@@ -13,6 +13,7 @@ from frontend.distributed.deterministic import SETTING, Shares, check_divides
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
+from frontend.distributed.shared_buckets import share
 from frontend.distributed.tensors import broadcast_tensors
 from frontend.distributed.traced import TracedReduction, broadcast_buffers, rely_on
 from frontend.distributed.traced_shares import traced_shares
@@ -37,8 +38,10 @@ class DistributedDataParallel(Module):
     `gradient_as_bucket_view` and what else concerns GPUs changes nothing.
 
     The model may be compiled, or its forward be part of a compiled function; `backward()` is called
-    outside. Raises ValueError without a process group, RuntimeError for a module without parameters
-    that require gradients, and where processes have other parameters.
+    outside. `autograd.grad` gives what this process alone has, of inputs and parameters, and
+    averages nothing; with `set_deterministic` of inputs only, and RuntimeError for parameters.
+    Raises ValueError without a process group, RuntimeError for a module without parameters that
+    require gradients, and where processes have other parameters.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class DistributedDataParallel(Module):
         self.require_forward_param_sync = True
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self._has_buffers = next(module.buffers(), None) is not None
         named = [
             (name, p) for name, p in module.named_parameters()
             if p.requires_grad and name not in self.parameters_to_ignore
@@ -90,6 +94,8 @@ class DistributedDataParallel(Module):
             self._check_alike(named)
             broadcast_tensors(self._shared_state(), chosen, "the state of the model")
         self._steps = _ModelSteps(self, named, compiled)
+        if init_sync:
+            share(self.reducer.buckets, chosen)
 
     @property
     def reducer(self) -> Reducer:
@@ -102,6 +108,8 @@ class DistributedDataParallel(Module):
         return [tensor for name, tensor in named if name not in ignored]
 
     def _shared_buffers(self) -> list[Tensor]:
+        if not self._has_buffers:  # a walk through all modules at each step
+            return []
         return [
             buffer for name, buffer in self.module.named_buffers()
             if name not in self.parameters_to_ignore
@@ -232,8 +240,10 @@ class _ModelSteps:
 
     def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         model = self.model
-        if SETTING.shares is not None and STATE.grad_enabled:
-            return self._in_shares(inputs, kwargs)
+        if STATE.grad_enabled:
+            self.reducer.in_shares = SETTING.shares is not None
+            if self.reducer.in_shares:
+                return self._in_shares(inputs, kwargs)
         training = STATE.grad_enabled and model.require_backward_grad_sync
         if self.joins is not None:
             self.joins.notify(model, 2 if training else 1)

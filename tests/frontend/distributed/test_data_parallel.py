@@ -327,6 +327,39 @@ def test_two_ranks_train_one_model() -> None:
         np.testing.assert_allclose(parameters[0], p.detach(), atol=1e-6)
 
 
+def _in_one_memory(rank: int, count: int) -> Any:
+    """Ranks of one machine add up gradients where they lie, to the bits of what is sent; while one
+    of them keeps a gradient, that is sent."""
+    x, results = own(X, rank, count), []
+    for shared in (True, False):
+        torch.manual_seed(0)
+        model = DDP(nn.Linear(12, 400))
+        (bucket,) = model.reducer.buckets
+        assert len(bucket.everywhere) == count
+        if not shared:
+            bucket.everywhere = []
+        kept: Any = None
+        at_home, gradients = [], []
+        for step in range(4):
+            model.zero_grad()
+            kept = kept if step < 3 else None
+            model(x * (step + 1)).square().sum().backward()
+            at_home.append(bucket.is_shared())
+            gradients.append(model.module.weight.grad.numpy().tobytes())
+            if step == 1 and rank == 0:
+                kept = model.module.weight.grad
+        results.append(gradients)
+        assert not shared or at_home == [True, True, rank > 0, True]
+    assert results[0] == results[1]
+    return results
+
+
+def test_gradients_are_added_up_in_memory_that_ranks_share() -> None:
+    for count in (2, 3):
+        first, *others = checked(count, _in_one_memory)
+        assert all(each == first for each in others)
+
+
 # -- the same bits for any number of ranks ---------------------------------------------------------
 
 
@@ -371,6 +404,51 @@ def _refused(rank: int, count: int) -> None:
     expected = np.broadcast_to(net.weight.detach().numpy() / len(x), x.shape)
     np.testing.assert_allclose(x.grad, expected, rtol=1e-6)
     dist.set_deterministic(False)
+
+
+def _asked_for(rank: int, count: int) -> None:
+    """`autograd.grad` of inputs leaves nothing behind: the next step has its own gradients alone,
+    and the same graph may be gone through again. What shares cannot give is refused."""
+    grads = []
+    for shares, compiled in itertools.product((None, 4), (False, True)):
+        dist.set_deterministic(shares is not None, shares=shares or count)
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Linear(12, 3), nn.Tanh(), nn.Linear(3, 1))
+        model = DDP(net)
+        x = own(X, rank, count).requires_grad_()
+
+        def step(model: Any = model, x: Any = x) -> Any:
+            loss = model(x).mean()
+            (gradient,) = torch.autograd.grad(loss, x, retain_graph=True)
+            loss.backward()
+            return gradient
+
+        asked = (torch.compile(step, fullgraph=True) if compiled else step)()
+        np.testing.assert_allclose(asked, x.grad, rtol=1e-5)
+        w, b, v, _ = (p.detach().numpy().astype(np.float64) for p in net.parameters())
+        hidden = np.tanh(X @ w.T + b)
+        expected = ((1 - hidden**2) * v).T @ X / len(X)
+        np.testing.assert_allclose(net[0].weight.grad, expected, atol=1e-6)
+        grads.append(net[0].weight.grad.numpy().tobytes())
+    assert grads[2] == grads[3]
+    for ask in (
+        lambda: torch.autograd.grad(model(x).mean(), list(net.parameters()), allow_unused=True),
+        lambda: model(x).mean().backward(inputs=list(net.parameters())),
+    ):
+        with pytest.raises(RuntimeError, match=r"come by backward\(\) alone"):
+            ask()
+    with pytest.raises(RuntimeError, match="create_graph=True goes without it"):
+        torch.autograd.grad(model(x).mean(), x, create_graph=True)
+    loss = model(x).mean()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="a second time; specify retain_graph=True"):
+        loss.backward()
+    dist.set_deterministic(False)
+
+
+def test_gradients_that_are_asked_for() -> None:
+    checked(1, _asked_for)
+    checked(2, _asked_for)
 
 
 class Loss(nn.Module):

@@ -114,8 +114,11 @@ def _memory(rank: int, count: int) -> None:
     assert kept.tolist() == before != model.module.weight.grad.tolist()
     del kept
     gc.collect()
+    assert not model.reducer.buckets[0].is_shared()
+    step(x, y)  # nobody keeps it: the memory that ranks share again
+    assert model.reducer.buckets[0].is_shared()
     place = model.reducer.buckets[0].flat.ctypes.data
-    step(x, y)  # nobody keeps it: the same memory again
+    step(x, y)  # and the same from then on
     assert model.reducer.buckets[0].flat.ctypes.data == place
     without = torch.compile(step_of(model, optimizer), keep_grads=False, dynamic=True)
     for rows in (4, 8, 12, 12):  # of any size, and without gradients to be seen afterwards

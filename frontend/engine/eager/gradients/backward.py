@@ -249,6 +249,8 @@ def _unpacked(
                 record.op = LINEAR
             if hasattr(node.op, "places"):
                 node.op.places = [places.get(edge) for edge in node.edges] if places else None
+            if hasattr(node.op, "sweep"):
+                node.op.sweep = wanted, retain_graph
             yield record
         if not retain_graph:
             node.free()
