@@ -177,18 +177,26 @@ def _is_traced(*ends: Any) -> bool:
 def _end(name: str, argument: str, value: Any, kind: DType) -> Any:
     """`_number` of a traced tensor: in float64, whole for an integer dtype."""
     if not isinstance(value, Tensor):
-        number = _number(name, argument, value)
-        return number if kind.is_float else int(number)
+        return _as_kind(_number(name, argument, value), kind)
     if value.dim():
         _number(name, argument, value)
-    value = value.detach() if kind.is_float else casted(value.detach(), DType.i64)
-    return casted(value, DType.f64)
+    kind = DType.i64 if not kind.is_float else kind if kind.is_storage else DType.f64
+    return casted(casted(value.detach(), kind), DType.f64)
+
+
+def _as_kind(number: Any, kind: DType) -> Any:
+    """An end of several numbers; in a half type as that has it, as in PyTorch: powers of it are far
+    from those of the number itself."""
+    if not kind.is_float:
+        return int(number)
+    return float(kind.numpy.type(number)) if kind.is_storage else number
 
 
 def _spaced_in_trace(name: str, kind: DType, start: Any, end: Any, steps: Any) -> Tensor:
     """`_spaced` where the ends are known only when the graph runs."""
     steps = _steps(name, steps)
-    first, last = _end(name, "start", start, kind), _end(name, "end", end, kind)
+    exact = DType.f64 if steps == 1 and kind.is_float else kind
+    first, last = _end(name, "start", start, exact), _end(name, "end", end, exact)
     place = from_data(np.arange(steps, dtype=np.float64), copy=False)
     low = from_data(np.arange(steps) < steps // 2 + (steps == 1), copy=False)
     step = (last - first) / max(steps - 1, 1)
@@ -208,9 +216,10 @@ def _steps(name: str, steps: Any) -> int:
 def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndarray:
     """The numbers as float64; between whole ends for an integer dtype."""
     steps = _steps(name, steps)
-    first, last = _number(name, "start", start), _number(name, "end", end)
-    if not kind.is_float:
-        first, last = int(first), int(last)
+    ends = ("start", start), ("end", end)
+    first, last = (_number(name, which, x) for which, x in ends)
+    if steps != 1 or not kind.is_float:
+        first, last = _as_kind(first, kind), _as_kind(last, kind)
     place = np.arange(steps)
     step = (last - first) / max(steps - 1, 1)
     # From both ends, so that both are met exactly.

@@ -142,6 +142,19 @@ def test_expressions(peer: Any, expression: str) -> None:
     peer.expression(expression)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("ends", [(0.1, 3.3, 5, 2.7), (-2.3, 1.7, 7, 10.0), (7.7, -1.1, 4, 2.0)])
+def test_ends_of_a_narrow_range_are_numbers_of_its_dtype(peer: Any, dtype: str, ends: Any) -> None:
+    first, last, steps, base = ends
+    kind = getattr(peer.torch, dtype)
+    ours = frontend.logspace(*ends, dtype=getattr(frontend, dtype)).double().numpy()
+    theirs = peer.torch.logspace(*ends, dtype=kind).double().numpy()
+    rounded = [float(peer.torch.tensor(x, dtype=kind)) for x in (first, last)]
+    exact = base ** np.linspace(*rounded, steps)
+    np.testing.assert_allclose(ours, exact, rtol=2**-8 if dtype == "bfloat16" else 2**-11)
+    np.testing.assert_array_equal(ours[[0, -1]], theirs[[0, -1]])
+
+
 # -- DLPack ----------------------------------------------------------------------------------------
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "uint8", "int8", "int16", "int32", "int64",
