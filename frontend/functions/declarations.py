@@ -92,20 +92,20 @@ DECLARED: dict[str, list[Declaration]] = {}
 """By the module in which they stand."""
 
 
-_SPELLED: dict[str, list[Spellings]] = {}
+_SPELLED: dict[str, tuple[list[Declaration], list[Spellings]]] = {}
 
 
 def names_of(module: str) -> list[Spellings]:
     """Of the functions declared in a module that is imported to its end."""
     declared, known = DECLARED[module], _SPELLED.get(module)
-    if known is None or len(known) != len(declared):
+    if known is None or known[0] != declared:
         own: dict[int, list[str]] = {}
         for name, value in vars(sys.modules[module]).items():
             if not name.startswith("_"):
                 own.setdefault(id(value), []).append(name)
-        known = [Spellings(each, own.get(id(each.function), [])) for each in declared]
-        _SPELLED[module] = known
-    return known
+        spelled = [Spellings(each, own.get(id(each.function), [])) for each in declared]
+        known = _SPELLED[module] = [*declared], spelled
+    return known[1]
 
 
 def namespace(name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from frontend.engine.tensors.tensor import Tensor
+from frontend.functions.declarations import namespace
 from frontend.overrides.interception import SPACES, is_public, public_functions
 
 _NOT_ASKED = (
@@ -29,10 +30,18 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     spaces: list[Any] = [*(sys.modules[name] for name in SPACES), Tensor]
     by_space: dict[Any, list[Callable[..., Any]]] = {}
     for space in spaces:
-        values = [value for name, value in vars(space).items() if is_public(name)]
+        values = [value for name, value in _members(space).items() if is_public(name)]
         functions = [value for value in values if isinstance(value, FunctionType)]
         by_space[space] = [value for value in functions if value in known]
     return by_space
+
+
+def _members(space: Any) -> dict[str, Any]:
+    """What a namespace or a class has, functions of modules that were imported late among them."""
+    if isinstance(space, type):
+        return dict(vars(space))
+    where = space.__name__.removeprefix("frontend").removeprefix(".")
+    return {**namespace(where or "torch"), **vars(space)}
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
@@ -54,7 +63,7 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     for space in spaces:
         where = "torch.Tensor" if space is Tensor else f"torch{space.__name__[8:]}"
         bases = Tensor.__mro__[:-1] if space is Tensor else (space,)
-        for name, value in ((k, v) for base in bases for k, v in vars(base).items()):
+        for name, value in ((k, v) for base in bases for k, v in _members(base).items()):
             if value is f or value == f:
                 return f"{where}.{name}"
             if owner is not None and value is owner:

@@ -120,7 +120,7 @@ def _custom(chosen: Any, name: str) -> Mapping:
     chosen = chosen or {}
     if chosen.keys() - {name}:
         unknown = ", ".join(sorted(chosen.keys() - {name}))
-        raise NotImplementedError(f"custom modules: {unknown} is not there, only {name}")
+        raise NotImplementedError(f"custom modules: {unknown} is not here, only {name}")
     mapping: Mapping = chosen.get(name, {})
     return mapping
 

@@ -12,7 +12,7 @@ import frontend as torch
 from frontend import nn
 from frontend.engine.eager.tape import FreedError, ModifiedError
 from frontend.nn import functional as F
-from frontend.nn.recurrent import gates_of, step_of, weights_of
+from frontend.nn.recurrent import fixed_of, gates_of, step_of, weights_of
 
 
 def drawn(*shape: int) -> torch.Tensor:
@@ -106,7 +106,7 @@ def test_a_cell_has_the_bits_of_the_layers_step(kind: Any, bias: bool) -> None:
     now = cell(x, states if mode == "LSTM" else states[0])
     now = now if mode == "LSTM" else (now,)
     weights = weights_of(cell)
-    steps, _ = step_of(mode, weights)(states, gates_of(mode, weights, x))
+    steps, _ = step_of(mode, fixed_of(mode, weights))(states, gates_of(mode, weights, x))
     assert [each.detach().numpy().tobytes() for each in now] == [
         each.detach().numpy().tobytes() for each in steps
     ]
