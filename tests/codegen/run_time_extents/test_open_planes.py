@@ -93,7 +93,7 @@ CASES: dict[str, tuple[tuple[Extent, ...], tuple[int, ...], dict[str, Any], Any]
 }  # fmt: skip
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("name", CASES)
 def test_register_tile_at_any_size(name: str) -> None:
     x, w, options, sizes = CASES[name]
@@ -132,6 +132,7 @@ def test_products_with_padding_are_skipped(width: int) -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stride 1", "groups"])
 def test_gradient_by_the_input(kind: str) -> None:
     groups = 2 if kind == "groups" else 1

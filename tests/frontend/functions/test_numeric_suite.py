@@ -120,7 +120,7 @@ def test_custom_modules_have_classes_of_their_own() -> None:
     converted = ao.convert(prepared, convert_custom_config_dict=classes)
     assert type(converted[1]) is QuantizedDoubled
     assert (converted(x) - model(x)).abs().max() < 0.1
-    with pytest.raises(NotImplementedError, match="non_traceable is not there"):
+    with pytest.raises(NotImplementedError, match="non_traceable is not here"):
         ao.prepare(model, prepare_custom_config_dict={"non_traceable": {}})
 
 
