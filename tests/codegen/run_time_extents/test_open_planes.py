@@ -93,8 +93,14 @@ CASES: dict[str, tuple[tuple[Extent, ...], tuple[int, ...], dict[str, Any], Any]
 }  # fmt: skip
 
 
-@pytest.mark.sampled(17)
-@pytest.mark.parametrize("name", CASES)
+LONG = ("packed", "padding more than windows")
+"""Those that take seconds, on four targets."""
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow) if x in LONG else x for x in CASES]
+)
 def test_register_tile_at_any_size(name: str) -> None:
     x, w, options, sizes = CASES[name]
     compare(*convolution(x, w, **options), sizes, strategy=UnblockedPlan, targets=ALL_TARGETS)
