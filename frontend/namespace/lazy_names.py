@@ -49,12 +49,6 @@ LAZY: dict[str, dict[str, str]] = {
         "in_place": "",
         "in_place_functions": "",
     },
-    "frontend.functions.einsum": {
-        "torch": "einsum kron tensordot",
-        "methods": "kron",
-        "in_place": "",
-        "in_place_functions": "",
-    },
     "frontend.functions.histograms": {
         "torch": "histogram histogramdd",
         "methods": "histogram",
@@ -138,12 +132,6 @@ LAZY: dict[str, dict[str, str]] = {
             "row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_coo "
             "to_sparse_csc to_sparse_csr values"
         ),
-        "in_place": "",
-        "in_place_functions": "",
-    },
-    "frontend.functions.statistics": {
-        "torch": "mean nanmean std std_mean var var_mean",
-        "methods": "mean nanmean std var",
         "in_place": "",
         "in_place_functions": "",
     },
