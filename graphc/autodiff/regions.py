@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.autodiff.joint import derive_joint, joint
-from graphc.autodiff.partition import partition
 from graphc.autodiff.sweep import added
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
 from graphc.ir.copying import copy_graph, extract
@@ -31,6 +30,7 @@ from graphc.ir.undecided import remembered_by_answers
 from graphc.ops.kinds.op import Types
 from graphc.ops.kinds.region import GRADIENT_RULES, RECORDED_FORMS
 from graphc.ops.movement import reshape, transpose
+from graphc.system import import_module
 
 
 def _floats(types: Sequence[Any]) -> list[int]:
@@ -54,7 +54,8 @@ def _recorded_scan(types: Types, attributes: dict[str, Any]) -> dict[str, Any]:
 @remembered_by_answers(256)
 def _saving(body: Graph, carry: int) -> Graph:
     whole = derive_joint(body, seeds=_floats(body.output_types), share=True)
-    forward = partition(whole).forward
+    partition: Any = import_module("graphc.autodiff.partition")  # only scans need it here
+    forward = partition.partition(whole).forward
     count = len(body.outputs)
     begun = tuple(Value(position) for position in range(carry))
     outputs = (*forward.outputs[:count], *begun, *forward.outputs[count:])
