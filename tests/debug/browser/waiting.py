@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def until(page: Any, expression: str) -> None:
