@@ -93,6 +93,7 @@ DECLARED: dict[str, list[Declaration]] = {}
 
 
 _SPELLED: dict[str, tuple[list[Declaration], list[Spellings]]] = {}
+"""By module, what was declared when `names_of` was asked, and its answer."""
 
 
 def names_of(module: str) -> list[Spellings]:

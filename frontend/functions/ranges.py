@@ -189,6 +189,7 @@ def _as_kind(number: Any, kind: DType) -> Any:
     from those of the number itself."""
     if not kind.is_float:
         return int(number)
+    fitting(number, kind)
     return float(kind.numpy.type(number)) if kind.is_storage else number
 
 
@@ -222,9 +223,10 @@ def _spaced(name: str, kind: DType, start: Any, end: Any, steps: Any) -> np.ndar
         first, last = _as_kind(first, kind), _as_kind(last, kind)
     place = np.arange(steps)
     step = (last - first) / max(steps - 1, 1)
-    # From both ends, so that both are met exactly.
-    return np.where(place < steps // 2 + (steps == 1), first + step * place,
-                    last - step * (steps - 1 - place))  # fmt: skip
+    with np.errstate(invalid="ignore"):  # between infinite ends they are NaN
+        # From both ends, so that both are met exactly.
+        return np.where(place < steps // 2 + (steps == 1), first + step * place,
+                        last - step * (steps - 1 - place))  # fmt: skip
 
 
 @public()
@@ -239,8 +241,9 @@ def logspace(
         exponents = _spaced_in_trace("logspace", kind, start, end, steps)
         result = casted(f.pow(float(base), exponents), kind)
     else:
-        powers = np.power(float(base), _spaced("logspace", kind, start, end, steps))
-        result = from_data(_in(kind, powers), copy=False)
+        with np.errstate(over="ignore"):
+            powers = np.power(float(base), _spaced("logspace", kind, start, end, steps))
+            result = from_data(_in(kind, powers), copy=False)
     return stored(finished(result, requires_grad, device), out)
 
 

@@ -38,6 +38,7 @@ from frontend.functions import (
     ranges,
     rearrange,
     reduce,
+    repeating,
     sampling,
     scatter,
     select,

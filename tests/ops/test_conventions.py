@@ -4,6 +4,8 @@ of halves, empty reductions, and the errors for operands that do not fit."""
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -334,3 +336,17 @@ def test_random_numbers_are_a_function_of_seed_and_position() -> None:
     assert abs(many.mean() - 0.5) < 0.02 and abs(many.var() - 1 / 12) < 0.005
     other, _ = uniform.run((np.array([4, 0]),), {"shape": (10000,), "dtype": DType.f32})
     assert abs(np.corrcoef(many, other)[0, 1]) < 0.05
+
+
+def test_the_table_is_whole_without_a_frontend() -> None:
+    """Importing graphc.ops declares every op, so that a text with any can be parsed."""
+    code = "import graphc.ops as o; print(*sorted(op.name for op in o.table()))"
+    alone, beside = (
+        subprocess.run(
+            [sys.executable, "-c", f"{before}{code}"],
+            check=True, timeout=60, capture_output=True, text=True,
+        ).stdout.split()
+        for before in ("", "import frontend; ")
+    )  # fmt: skip
+    assert len(alone) > 200
+    assert alone == beside

@@ -133,13 +133,13 @@ def _tile_of_convolution(
         return None
     body = _body(types, geometry, transposed=True)
     _, swapped = problems(body, lanes_for(body, target))
-    in_place = _plan(_body(types, geometry), target)
     if is_symbolic(swapped.view.m):
         # Of a small plane, as it may be at run time, packing would take longer than all else.
-        plans = [each for each in UnblockedPlan.candidates(swapped, target, in_place.cost)]
+        limit = _plan(_body(types, geometry), target).cost
+        plans = [*UnblockedPlan.candidates(swapped, target, limit)]
         return _tile_of_rows(min(plans, key=lambda each: each.cost)) if plans else None
     packed = next(DirectConvPlan.candidates(swapped, target), None)
-    if packed is None or packed.cost * GAIN > in_place.cost:
+    if packed is None or packed.cost * GAIN > _plan(_body(types, geometry), target).cost:
         return None
     return Stored(packed.tile.vectors, packed.lanes)
 

@@ -269,3 +269,18 @@ def test_names() -> None:
     assert torch.zeros in overrides.get_ignored_functions()
     assert overrides.is_tensor_method_or_property(torch.Tensor.shape.__get__)
     assert torch.Tensor.grad.__get__ in overrides.get_default_nowrap_functions()
+
+
+def test_functions_that_are_imported_late_have_names() -> None:
+    """In a process that asked for no namespace before."""
+    code = (
+        "import frontend as torch\n"
+        "from frontend import overrides\n"
+        "assert overrides.resolve_name(torch.cdist) == 'torch.cdist'\n"
+        "assert overrides.resolve_name(torch.median) == 'torch.median'\n"
+        "assert overrides.resolve_name(torch.relu) == 'torch.relu'\n"
+        "assert overrides.resolve_name(print) is None\n"
+        "functions = overrides.get_overridable_functions()[torch]\n"
+        "assert {torch.cdist, torch.median, torch.relu} <= set(functions)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

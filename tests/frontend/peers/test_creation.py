@@ -107,6 +107,8 @@ torch.linspace(0, 1, 3, dtype=torch.float16); torch.linspace(1, 9, 4, dtype=torc
 torch.linspace(-3, 7, 11, dtype=torch.float64); torch.linspace(0, 1, 3, out=torch.empty(0))
 torch.logspace(0, 2, 3); torch.logspace(0, 3, 4, base=2); torch.logspace(0.1, 1, 4)
 torch.logspace(0, 3, 4, base=2, dtype=torch.int64); torch.logspace(0, 2, 1); torch.eye(2)
+torch.logspace(0, 1e5, 3, dtype=torch.float16); torch.logspace(0, 5, 3, dtype=torch.float16)
+torch.linspace(0, torch.inf, 3); torch.logspace(4.3, 0, 1, dtype=torch.bfloat16)
 torch.eye(2, 3); torch.eye(3, 2, dtype=torch.int64); torch.eye(0); torch.eye(2, 0); torch.eye(-1)
 torch.eye(2, -1); torch.eye(2.5); torch.eye(2, out=torch.empty(0)); torch.eye(2, requires_grad=True)
 """

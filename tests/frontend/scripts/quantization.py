@@ -209,7 +209,7 @@ class Custom(nn.Module):
         return self.linear(x)
 
 
-class ObservedCustom(nn.Module):
+class Around(nn.Module):
     def __init__(self, linear):
         super().__init__()
         self.linear = linear
@@ -217,6 +217,8 @@ class ObservedCustom(nn.Module):
     def forward(self, x):
         return self.linear(x)
 
+
+class ObservedCustom(Around):
     @classmethod
     def from_float(cls, custom):
         assert hasattr(custom, "qconfig")
@@ -225,14 +227,7 @@ class ObservedCustom(nn.Module):
         return observed
 
 
-class QuantizedCustom(nn.Module):
-    def __init__(self, linear):
-        super().__init__()
-        self.linear = linear
-
-    def forward(self, x):
-        return self.linear(x)
-
+class QuantizedCustom(Around):
     @classmethod
     def from_observed(cls, observed):
         assert hasattr(observed, "qconfig")
