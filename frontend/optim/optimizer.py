@@ -29,7 +29,7 @@ from frontend.engine.tensors.epoch import HookRegistry, Listing, changed
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.state import STATE, enable_grad, no_grad, suspended, tracing
 from frontend.engine.tensors.tensor import Tensor
-from frontend.functions.creation import full, zeros_like
+from frontend.functions.creation import full, full_like
 from frontend.optim import saving
 from frontend.optim.groups import Held, ParameterGroup, States, optimizer_guard
 from frontend.optim.options import EXECUTION, checked_parameters
@@ -294,7 +294,7 @@ class Optimizer:
         state = self.state[p]
         if state.get(name) is None:
             with suspended():
-                state[name] = zeros_like(p, requires_grad=False) + value
+                state[name] = full_like(p, value)
         buffer: Tensor = state[name]
         return buffer
 
