@@ -70,7 +70,7 @@ def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     input, where the two differ."""
     need_tensors("nextafter", input=input, other=other)
     kind = result_type(input, other)
-    if not kind.is_float or kind.is_storage:
+    if not kind.is_float:
         raise not_implemented("nextafter_cpu", kind)
     x, y = aligned((input, other), kind)
     return stored(_NEXT(x, y), out)

@@ -21,6 +21,12 @@ Array = np.ndarray[Any, Any]
 def _alike(x: TensorType, *others: TensorType) -> TensorType:
     if x.dtype not in FLOATS:
         raise DTypeError(f"floats of 32 or 64 bits wanted, not {x}")
+    return _of_one_type(x, *others)
+
+
+def _of_one_type(x: TensorType, *others: TensorType) -> TensorType:
+    if not x.dtype.is_float:
+        raise DTypeError(f"floats wanted, not {x}")
     if any(other != x for other in others):
         raise ShapeError(f"operands of one type wanted, not {x} and {others[0]}")
     return x
@@ -32,7 +38,7 @@ def _frexp(x: Array) -> tuple[Array, Array]:
 
 
 nextafter = Host(
-    "nextafter", lambda x, y: np.asarray(np.nextafter(x, y)), _alike, cost=20,
+    "nextafter", lambda x, y: np.asarray(np.nextafter(x, y)), _of_one_type, cost=20,
     exempt={"gradient": "the step to the neighbour has none"},
     samples=lambda m: [m(np.float32(x), np.float32(x)) for x in (m.normal(3, 4), 0.0, m.normal(0))],
 )  # fmt: skip

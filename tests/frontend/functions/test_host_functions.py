@@ -58,6 +58,11 @@ def test_parts_of_floats() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_parts_and_exponentials_of_halves(dtype: Any) -> None:
     x = torch.tensor([[0.0, -3.5], [1.25, 0.75]]).to(dtype)
+    after, one = same(torch.nextafter, x, torch.ones_like(x)), 1 / 2**7
+    if dtype is torch.float16:
+        one /= 2**3
+    expected = [[after[0, 0].item(), -3.5 + 2 * one], [1.25 - one, 0.75 + one / 2]]
+    assert after.dtype is dtype and 0 < after[0, 0].item() < 1e-7 and after.tolist() == expected
     mantissa, exponent = torch.compile(lambda x: tuple(torch.frexp(x)))(x)
     want, whole = np.frexp(x.float().numpy())
     np.testing.assert_array_equal(mantissa.float().numpy(), want)
