@@ -95,8 +95,11 @@ def _summand(name: str, x: Any, dtype: Any) -> Tensor:
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
-    """The sum; integers and bools sum to int64."""
-    total = reduced(reduce.sum, _summand("sum", input, dtype), dim, keepdim)
+    """The sum; integers and bools sum to int64, and with dtype=bool to whether one differs from
+    0."""
+    summand = _summand("sum", input, dtype)
+    op = reduce.sum if dtype is None or summand.dtype is not DType.bool else reduce.any
+    total = reduced(op, summand, dim, keepdim)
     return total if out is None else stored(total, out)
 
 
@@ -108,7 +111,7 @@ def nansum(
     x = input if dtype is None else casted(input, as_dtype(dtype))
     if x.dtype.is_float:
         x = f.where(isnan(x), 0.0, x)
-    return sum(x, dim, keepdim, out=out)
+    return sum(x, dim, keepdim, dtype=dtype, out=out)
 
 
 @public(method=True, numpy_names=True, autocast="float32")

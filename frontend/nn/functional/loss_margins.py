@@ -61,9 +61,16 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """log(1 + exp(-target · input)), without overflow."""
+    """log(1 + exp(-target · input)), without overflow. The target broadcasts to the input; raises
+    RuntimeError where the input would have to."""
     reduction = reduction_of(size_average, reduce, reduction)
-    return reduced(-logsigmoid(target * input), reduction)
+    agreed = input * target
+    if agreed.shape != input.shape:
+        raise fail(
+            ShapeError,
+            f"output with shape {sizes(input)} doesn't match the broadcast shape {sizes(agreed)}",
+        )
+    return reduced(-logsigmoid(agreed), reduction)
 
 
 @public(at="nn.functional", autocast="float32")

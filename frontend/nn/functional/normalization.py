@@ -339,8 +339,8 @@ def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
     """input [N, C, *] over (k + alpha · the mean square of `size` neighbouring channels)^beta
-    (Krizhevsky, Sutskever, Hinton, 2012); channels beyond the ends count as 0. Raises ValueError
-    for fewer than three dimensions."""
+    (Krizhevsky, Sutskever, Hinton, 2012); channels beyond the ends count as 0. The mean of integers
+    is one, towards 0. Raises ValueError for fewer than three dimensions."""
     if input.ndim < 3:
         raise fail(
             SizeError,
@@ -353,6 +353,8 @@ def local_response_norm(
     first = own - size // 2
     seen = ((other >= first) & (other < first + size)).astype(input.dtype.numpy)
     total = _summed(CONTEXT.constant(seen), (input * input).flatten(2)).reshape(input.shape)
+    if not input.dtype.is_float:
+        total, alpha = pointwise.div(total, size, rounding_mode="trunc"), alpha * size
     return input / pointwise.pow(total * (alpha / size) + k, beta)
 
 

@@ -59,6 +59,16 @@ def test_gradients(name: str) -> None:
     assert torch.autograd.gradcheck(lambda x: getattr(torch, name)(x, 1), (x,))
 
 
+def test_sums_to_a_bool() -> None:
+    x = torch.tensor([[1.0, -1.0], [0.0, 0.0]])
+    names = (torch.sum, torch.nansum, torch.prod)
+    for result in both(lambda x: [f(x, 1, dtype=torch.bool) for f in names], x):
+        assert [y.tolist() for y in result] == [[True, False]] * 3
+    none = torch.zeros(0)
+    for result in both(lambda x: (x.sum(dtype=torch.bool), torch.prod(x, dtype=torch.bool)), none):
+        assert [y.item() for y in result] == [False, True]
+
+
 def test_positions() -> None:
     x = torch.tensor([[1.0, 3, 3], [NAN, 5, NAN]])
     for result in both(lambda x: (x.argmax(1), x.argmin(1, keepdim=True), x.argmax()), x):

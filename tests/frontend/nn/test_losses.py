@@ -149,3 +149,12 @@ def test_errors() -> None:
         F.cross_entropy(x.long(), target)
     with pytest.raises(RuntimeError, match=r"at: test_losses.py:\d+"):
         F.nll_loss(x, target.int())
+
+
+def test_a_soft_margin_takes_a_target_that_broadcasts() -> None:
+    x = torch.randn(2, 3)
+    each = F.soft_margin_loss(x, torch.tensor([1.0, -1.0, 1.0]), reduction="none")
+    want = np.log1p(np.exp(-x.numpy() * [1, -1, 1]))
+    np.testing.assert_allclose(each.numpy(), want, 1e-5)
+    with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match .* \[1, 3\]"):
+        F.soft_margin_loss(torch.ones(3), torch.ones(1, 3))

@@ -224,6 +224,14 @@ def test_a_state_dict_of_before_batches_were_counted_loads() -> None:
 
 # -- refusals ------------------------------------------------------------------------------------
 
+def test_neighbouring_channels_of_integers() -> None:
+    x = torch.tensor([[[3], [-4], [200]]])
+    windows = np.array([9, 25, 40016]) // 2  # whole means
+    want = np.array([3, -4, 200]) / (windows * 0.5 + 1.0)
+    result = F.local_response_norm(x, 2, 0.5, 1.0)
+    np.testing.assert_allclose(result.numpy().ravel(), want, 1e-6)
+
+
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: nn.BatchNorm1d(3)(torch.zeros(1, 3)), ValueError, "more than 1 value per channel"),
     (lambda: nn.BatchNorm1d(3)(torch.zeros(2, 4)), RuntimeError, "should contain 4 elements not 3"),
