@@ -224,6 +224,7 @@ def test_a_state_dict_of_before_batches_were_counted_loads() -> None:
 
 # -- refusals ------------------------------------------------------------------------------------
 
+
 def test_neighbouring_channels_of_integers() -> None:
     x = torch.tensor([[[3], [-4], [200]]])
     windows = np.array([9, 25, 40016]) // 2  # whole means
