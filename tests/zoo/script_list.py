@@ -205,7 +205,7 @@ SCRIPTS: dict[str, Script] = {
         "nanoGPT_custom",
         (f"{_NANO.replace('False', 'True')} --min_lr=1e-4 --gradient_accumulation_steps=2 "
          "--intermediate_layer_loss=True",),
-        data.characters, numbers=r"loss (\S+),|bpc (\S+),", seeded=True,
+        data.characters, numbers=r"iter \d+: loss (\S+),", seeded=True,
     ),
     "timm_train_compiled": Script(
         "pytorch-image-models",
