@@ -72,8 +72,8 @@ def _scan_rule(
 
     @functools.cache
     def gradient_of_operand() -> dict[int, Any]:
-        given = tuple([gradient is not None for gradient in gradients])
-        backward = _scan_backward(body, carry, sequences, saved, given)
+        arriving = tuple([gradient is not None for gradient in gradients])
+        backward = _scan_backward(body, carry, sequences, saved, arriving)
         return backward.gradients(operands, outputs, gradients, length, reverse)
 
     positions = _floats(body.input_types)
@@ -135,26 +135,26 @@ class _StepInput:
 
 @remembered_by_answers(256)
 def _scan_backward(
-    body: Graph, carry: int, sequences: int, saved: int, given: tuple[bool, ...]
+    body: Graph, carry: int, sequences: int, saved: int, arriving: tuple[bool, ...]
 ) -> _ScanBackward:
-    return _ScanBackward(body, carry, sequences, saved, given)
+    return _ScanBackward(body, carry, sequences, saved, arriving)
 
 
 class _ScanBackward:
     """The scan that computes the gradients of another one, as far as that is known without its
-    operands. `given`: of which results there is a cotangent."""
+    operands. `arriving`: of which results there is a cotangent."""
 
     def __init__(
-        self, body: Graph, carry: int, sequences: int, saved: int, given: tuple[bool, ...]
+        self, body: Graph, carry: int, sequences: int, saved: int, arriving: tuple[bool, ...]
     ):
         self.carry = carry
         self.sequences = sequences
         self.body = body
-        self.given = given
+        self.arriving = arriving
         count = len(body.outputs)
         types = body.output_types
         # Every carry has a gradient after the first step, a y only where it was given one.
-        self.seeds = [i for i in _floats(types) if i < carry or given[i]]
+        self.seeds = [i for i in _floats(types) if i < carry or arriving[i]]
         self.wanted = _floats(body.input_types)
         self.saved = range(count - saved, count)
         self.step, self.order = _step_backward(body, tuple(self.seeds), carry, saved)
@@ -181,7 +181,7 @@ class _ScanBackward:
 
     def _reached(self) -> set[int]:
         """The operands with a gradient: those from which a way leads to a result that has one."""
-        carried = {i for i in self.seeds if self.given[i]}
+        carried = {i for i in self.seeds if self.arriving[i]}
         while True:
             behind = descendants(self.step, [Value(self.cotangent_at[i]) for i in carried])
             reached = {i for i, output in zip(self.wanted, self.step.outputs) if output in behind}
