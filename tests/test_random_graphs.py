@@ -45,7 +45,7 @@ LOGICAL = ["logical_and", "logical_or", "logical_xor"]
 # A small change of an operand may change their result by a lot.
 JUMPS = {
     *COMPARISONS, "sign", "floor", "ceil", "round", "mod", "floordiv", "argmax", "argmin",
-    "argsort", "argcummax", "argcummin", "argmedian", "searchsorted",
+    "argsort", "argtopk", "argcummax", "argcummin", "argmedian", "searchsorted",
 }  # fmt: skip
 DIMS = st.sampled_from([0, 1, 1, 2, 3, 3, 4, 5, 7, 8, 9, 17, 70])
 LIMIT = 3000  # elements of one value: the loops are interpreted
@@ -344,7 +344,10 @@ class Drawer:
     def draw_sort(self) -> Any:
         x = self.numbers(lambda v: v.shape)
         axis = self.draw(st.integers(0, len(x.shape) - 1))
-        positions = lookup("argsort")(x, axis=axis, descending=self.draw(st.booleans()))
+        options = {"axis": axis, "descending": self.draw(st.booleans())}
+        if self.draw(st.booleans()):
+            return lookup("argtopk")(x, **options, count=self.draw(st.integers(0, x.shape[axis])))
+        positions = lookup("argsort")(x, **options)
         if self.draw(st.booleans()) or not x.shape[axis]:
             return positions
         return lookup("gather")(x, positions, axis=axis)

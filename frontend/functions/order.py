@@ -37,12 +37,15 @@ def _as_ranked(result: Tensor, x: Tensor) -> Tensor:
 # -- sorting -------------------------------------------------------------------------------------
 
 
-def order_of(x: Tensor, axis: int, descending: bool = False) -> Tensor:
-    """The positions that sort `x` along an axis, stably."""
+def order_of(x: Tensor, axis: int, descending: bool = False, count: int | None = None) -> Tensor:
+    """The positions that sort `x` along an axis, stably: all of them, or the first ones."""
     keys = casted(x, DType.i32) if x.dtype is DType.bool else x
     if x.dtype is DType.u64:  # with the top bit turned, the bits have the same order as i64
         keys = bitwise_xor(casted(x, DType.i64), -(2**63))
-    return apply_one(o.argsort, keys.detach(), axis=axis, descending=bool(descending))
+    keys, descending = keys.detach(), bool(descending)
+    if count is None:
+        return apply_one(o.argsort, keys, axis=axis, descending=descending)
+    return apply_one(o.argtopk, keys, axis=axis, descending=descending, count=count)
 
 
 def picked(x: Tensor, positions: Tensor, axis: int) -> Tensor:
@@ -101,7 +104,7 @@ def topk(
         attributes = {"k": k, "axis": axis, "largest": bool(largest)}
         pair = CONTEXT.apply(o.topk, (x,), attributes)
     else:
-        indices = s.contiguous(s.narrow(order_of(x, axis, largest), axis, 0, k))
+        indices = order_of(x, axis, largest, k)
         pair = picked(x, indices, axis), indices
     if k and not input.dim():
         pair = tuple([_as_ranked(each, input) for each in pair])

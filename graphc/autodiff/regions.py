@@ -13,8 +13,9 @@ The backward of a branch is a branch: each side computes its forward again, then
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from graphc.autodiff.joint import derive_joint, joint
@@ -71,8 +72,9 @@ def _scan_rule(
 
     @functools.cache
     def gradient_of_operand() -> dict[int, Any]:
-        backward = _ScanBackward(operands, outputs, gradients, carry, sequences, saved, body)
-        return backward.gradients(length, reverse)
+        arriving = tuple([gradient is not None for gradient in gradients])
+        backward = _scan_backward(body, carry, sequences, saved, arriving)
+        return backward.gradients(operands, outputs, gradients, length, reverse)
 
     positions = _floats(body.input_types)
     return tuple(
@@ -101,39 +103,58 @@ def _step_backward(
     return step, tuple(inputs.index(value) for value in unique)
 
 
+class _Stands(Enum):
+    """What an input of a step's backward is a step of."""
+
+    RESULT = "saved"
+    OPERAND = "x"
+    COTANGENT = "cotangent"
+    CARRY = "carry"
+    """Of a carry its cotangent, which the scan passes on from step to step: nothing is outside."""
+
+
 @dataclass(frozen=True, slots=True)
 class _StepInput:
-    """What an input of a step's backward stands for outside: the handle, and whether it is sliced.
-    `seed`: the result of the step whose cotangent it is; that of a carry has no handle."""
+    """An input of a step's backward: the type that it has there, what it stands for outside and of
+    which number, and whether it is sliced."""
 
-    name: str
-    handle: Any
-    sliced: bool
-    seed: int | None = None
+    stands: _Stands
+    number: int
+    type: TensorType
+    sliced: bool = True
 
     @property
     def is_carry(self) -> bool:
-        """Whether it is the cotangent of a carry, which the scan passes on from step to step."""
-        return self.handle is None
+        return self.stands is _Stands.CARRY
+
+    @property
+    def name(self) -> str:
+        stands = _Stands.COTANGENT if self.is_carry else self.stands
+        return f"{stands.value}_{self.number}"
+
+
+@remembered_by_answers(256)
+def _scan_backward(
+    body: Graph, carry: int, sequences: int, saved: int, arriving: tuple[bool, ...]
+) -> _ScanBackward:
+    return _ScanBackward(body, carry, sequences, saved, arriving)
 
 
 class _ScanBackward:
-    """The scan that computes the gradients of another one."""
+    """The scan that computes the gradients of another one, as far as that is known without its
+    operands. `arriving`: of which results there is a cotangent."""
 
     def __init__(
-        self, operands: Sequence[Any], outputs: Sequence[Any], gradients: Sequence[Any],
-        carry: int, sequences: int, saved: int, body: Graph,
-    ):  # fmt: skip
-        self.operands = operands
-        self.outputs = outputs
-        self.cotangents = gradients
+        self, body: Graph, carry: int, sequences: int, saved: int, arriving: tuple[bool, ...]
+    ):
         self.carry = carry
         self.sequences = sequences
         self.body = body
+        self.arriving = arriving
         count = len(body.outputs)
         types = body.output_types
         # Every carry has a gradient after the first step, a y only where it was given one.
-        self.seeds = [i for i in _floats(types) if i < carry or gradients[i] is not None]
+        self.seeds = [i for i in _floats(types) if i < carry or arriving[i]]
         self.wanted = _floats(body.input_types)
         self.saved = range(count - saved, count)
         self.step, self.order = _step_backward(body, tuple(self.seeds), carry, saved)
@@ -142,10 +163,25 @@ class _ScanBackward:
             seed: self.order.index(first + number) for number, seed in enumerate(self.seeds)
         }
         self.sources = self._sources()
+        self.hoister = _Hoister(self.step, self._stacked_inputs())
+        self.carried = [i for i in self.wanted if i < carry]
+        self.along = [(at, i) for at, i in enumerate(self.wanted) if carry <= i < carry + sequences]
+        self.accumulated = [
+            (at, operand)
+            for at, operand in enumerate(self.wanted)
+            if operand >= carry + sequences and not self.hoister.hoistable(self.step.outputs[at])
+        ]
+        # What is handed out once serves as a gradient and for a sum over the steps.
+        outputs = (self.step.outputs[at] for at, _ in self.along)
+        self.stacks = list(dict.fromkeys([*outputs, *self.hoister.asked]))
+        outside = [source for source in self.sources if not source.is_carry]
+        self.outside = sorted(outside, key=lambda source: not source.sliced)
+        self.graph = self._graph()
+        self.reached = self._reached()
 
     def _reached(self) -> set[int]:
         """The operands with a gradient: those from which a way leads to a result that has one."""
-        carried = {i for i in self.seeds if self.cotangents[i] is not None}
+        carried = {i for i in self.seeds if self.arriving[i]}
         while True:
             behind = descendants(self.step, [Value(self.cotangent_at[i]) for i in carried])
             reached = {i for i, output in zip(self.wanted, self.step.outputs) if output in behind}
@@ -154,91 +190,84 @@ class _ScanBackward:
                 return reached
             carried |= more
 
-    def gradients(self, length: int, reverse: bool) -> dict[int, Any]:
-        """By operand its gradient."""
-        carry, end = self.carry, self.carry + self.sequences
-        step, wanted = self.step, self.wanted
-        hoister = _Hoister(step, self._stacked_inputs())
+    def _graph(self) -> Graph:
+        """A step: takes the cotangents of carries, the sums, what is sliced, the rest."""
+        step = self.step
         builder = GraphBuilder("backward")
         with builder.at(None):
-            inner = [builder.input(x.name, self._type_in_step(x)) for x in self.sources]
-            accumulated = [
-                (at, operand)
-                for at, operand in enumerate(wanted)
-                if operand >= end and not hoister.hoistable(step.outputs[at])
-            ]
+            inner = [builder.input(source.name, source.type) for source in self.sources]
             sums = [
                 builder.input(f"sum_{operand}", step.type_of(step.outputs[at]))
-                for at, operand in accumulated
+                for at, operand in self.accumulated
             ]
             results = copy_graph(step, [inner[i] for i in self.order], builder.copied)
-        parts = [results[value] for value in step.outputs]
-        with builder.at(None):
-            totals = [added(total, parts[at]) for total, (at, _) in zip(sums, accumulated)]
-        along = [(at, i) for at, i in enumerate(wanted) if carry <= i < end]
-        # What is handed out once serves as a gradient and for a sum over the steps.
-        stacks = dict.fromkeys([*(step.outputs[at] for at, _ in along), *hoister.asked])
+            parts = [results[value] for value in step.outputs]
+            totals = [added(total, parts[at]) for total, (at, _) in zip(sums, self.accumulated)]
         returned = [
-            *(parts[at] for at, i in enumerate(wanted) if i < carry), *totals,
-            *(results[value] for value in stacks),
+            *(parts[at] for at, i in enumerate(self.wanted) if i < self.carry), *totals,
+            *(results[value] for value in self.stacks),
         ]  # fmt: skip
-        carried = [i for i in wanted if i < carry]
-        states_of = {source.seed: x for source, x in zip(self.sources, inner) if source.is_carry}
-        states = [states_of[i] for i in carried]
-        bound = [(source, x) for source, x in zip(self.sources, inner) if not source.is_carry]
-        sequences = [x for source, x in bound if source.sliced]
-        rest = [x for source, x in bound if not source.sliced]
-        graph = _ordered_inputs(builder.finish(*returned), [*states, *sums, *sequences, *rest])
+        inputs = dict(zip(self.sources, inner, strict=True))
+        states = {source.number: x for source, x in inputs.items() if source.is_carry}
+        order = [
+            *(states[i] for i in self.carried), *sums, *(inputs[each] for each in self.outside)
+        ]  # fmt: skip
+        return _ordered_inputs(builder.finish(*returned), order)
+
+    def gradients(
+        self, operands: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any],
+        length: int, reverse: bool,
+    ) -> dict[int, Any]:  # fmt: skip
+        """By operand its gradient."""
+        step = self.step
+        of = {
+            _Stands.RESULT: outputs, _Stands.OPERAND: operands, _Stands.COTANGENT: cotangents,
+        }  # fmt: skip
         start = [
-            self.cotangents[i]
-            if self.cotangents[i] is not None
-            else filled_like(0, self.operands[i])
-            for i in carried
-        ] + [filled_like(0, self.operands[operand]) for _, operand in accumulated]
-        outer = [source.handle for source, _ in bound if source.sliced]
-        fixed = [source.handle for source, _ in bound if not source.sliced]
+            cotangents[i] if cotangents[i] is not None else filled_like(0, operands[i])
+            for i in self.carried
+        ] + [filled_like(0, operands[operand]) for _, operand in self.accumulated]
         scanned = apply(
-            lookup("scan"), *start, *outer, *fixed, carry=len(start), sequences=len(outer),
-            length=length, reverse=not reverse, body=graph,
+            lookup("scan"), *start, *(of[each.stands][each.number] for each in self.outside),
+            carry=len(start), sequences=sum(each.sliced for each in self.outside),
+            length=length, reverse=not reverse, body=self.graph,
         )  # fmt: skip
         scanned = scanned if isinstance(scanned, tuple) else (scanned,)
-        gradients = dict(zip([*carried, *(operand for _, operand in accumulated)], scanned))
-        handed = dict(zip(stacks, scanned[len(gradients) :]))
-        gradients.update({operand: handed[step.outputs[at]] for at, operand in along})
-        hoister.stacks.update(handed)
-        for at, operand in enumerate(wanted):
+        gradients = dict(zip([*self.carried, *(i for _, i in self.accumulated)], scanned))
+        handed = dict(zip(self.stacks, scanned[len(gradients) :]))
+        gradients.update({operand: handed[step.outputs[at]] for at, operand in self.along})
+        stacks = {
+            value: of[source.stands][source.number]
+            for value, source in self._stacked_inputs().items()
+        }
+        stacks.update(handed)
+        for at, operand in enumerate(self.wanted):
             if operand not in gradients:
-                gradients[operand] = hoister.total(step.outputs[at])
+                gradients[operand] = self.hoister.total(step.outputs[at], stacks)
         if not length:
             return gradients
-        reached = self._reached()
-        return {operand: gradients[operand] for operand in gradients if operand in reached}
+        return {operand: gradients[operand] for operand in gradients if operand in self.reached}
 
     def _sources(self) -> list[_StepInput]:
         """What the inputs of a step's backward stand for outside, in `_step`'s order."""
-        saved = [_StepInput(f"saved_{i}", self.outputs[i], True) for i in self.saved]
+        inputs, results = self.body.input_types, self.body.output_types
+        saved = [_StepInput(_Stands.RESULT, i, results[i]) for i in self.saved]
         operands = [
-            _StepInput(f"x_{i}", self.operands[i], i < self.carry + self.sequences)
+            _StepInput(_Stands.OPERAND, i, inputs[i], i < self.carry + self.sequences)
             for i in range(self.carry, len(self.body.inputs))
         ]
         cotangents = [
-            _StepInput(f"cotangent_{i}", None if i < self.carry else self.cotangents[i], True, i)
+            _StepInput(_Stands.CARRY, i, inputs[i])
+            if i < self.carry
+            else _StepInput(_Stands.COTANGENT, i, results[i])
             for i in self.seeds
         ]
         return [*saved, *operands, *cotangents]
 
-    def _type_in_step(self, source: _StepInput) -> TensorType:
-        """The type of the backward body's input."""
-        if source.is_carry:
-            assert source.seed is not None
-            return self.body.input_types[source.seed]
-        type: TensorType = source.handle.tensor_type
-        return type.with_shape(type.shape[1:]) if source.sliced else type
-
-    def _stacked_inputs(self) -> dict[Value, Any]:
+    def _stacked_inputs(self) -> dict[Value, _StepInput]:
         """The inputs of a step's backward that lie outside as stacks over all steps."""
         return {
-            Value(position): self.sources[i].handle
+            Value(position): self.sources[i]
             for position, i in enumerate(self.order)
             if self.sources[i].sliced and not self.sources[i].is_carry
         }
@@ -247,12 +276,12 @@ class _ScanBackward:
 class _Hoister:
     """Sums over all steps of parts that are products or sums: taken once, of whole stacks.
 
-    `asked` are the values of a step that the loop has to hand out as stacks for that; `stacks`
-    are the stacks by value."""
+    `stacked` are the values of a step that are stacks outside, `asked` those that the loop has to
+    hand out as stacks too."""
 
-    def __init__(self, step: Graph, stacks: dict[Value, Any]):
+    def __init__(self, step: Graph, stacked: Collection[Value]):
         self.step = step
-        self.stacks = stacks
+        self.stacked = stacked
         self.asked: list[Value] = []
 
     def hoistable(self, value: Value) -> bool:
@@ -262,7 +291,7 @@ class _Hoister:
         if needed is None:
             return False
         self.asked += [
-            v for v in dict.fromkeys(needed) if v not in self.stacks and v not in self.asked
+            v for v in dict.fromkeys(needed) if v not in self.stacked and v not in self.asked
         ]
         return True
 
@@ -286,19 +315,19 @@ class _Hoister:
         is_transposed = left.op == "transpose" and left.attribute("permutation") == (1, 0)
         return left.operands[0] if is_transposed else None
 
-    def total(self, value: Value) -> Any:
+    def total(self, value: Value, stacks: Mapping[Value, Any]) -> Any:
         """The sum over all steps of a value that is hoistable."""
         node = self.step.nodes[value.node]
         if node.op in ("transpose", "reshape"):
-            return apply(lookup(node.op), self.total(node.operands[0]), **parameters(node))
+            return apply(lookup(node.op), self.total(node.operands[0], stacks), **parameters(node))
         if node.op == "add":
-            return added(*map(self.total, node.operands))
+            return added(*[self.total(operand, stacks) for operand in node.operands])
         if node.op == "sum":
             axes = (0, *(axis + 1 for axis in node.attribute("axes")))
-            return apply(lookup("sum"), self.stacks[node.operands[0]], axes=axes)
+            return apply(lookup("sum"), stacks[node.operands[0]], axes=axes)
         transposed = self._transposed(node)
         assert transposed is not None
-        left, right = map(_rows, (self.stacks[transposed], self.stacks[node.operands[1]]))
+        left, right = map(_rows, (stacks[transposed], stacks[node.operands[1]]))
         return apply(lookup("matmul"), transpose(left, permutation=(1, 0)), right)
 
 

@@ -173,6 +173,20 @@ def _sorts(m: SampleDrawer) -> list[Any]:
 argsort = Sort("argsort", vjp=None, samples=_sorts)
 
 
+def _selections(m: SampleDrawer) -> list[Any]:
+    """As many as there are, some, and none of them."""
+    counts, drawn = (1, 2, 3, 40, 0), []
+    for number, sample in enumerate(_sorts(m)):
+        size = sample.operands[0].shape[sample.attributes["axis"]]
+        count = min(counts[number % len(counts)], size)
+        drawn.append(m(*sample.operands, **sample.attributes, count=count))
+    return [*drawn, m(m.normal(2, 150), axis=1, count=100, descending=True)]
+
+
+# The first `count` of the positions of `argsort`.
+argtopk = Sort("argtopk", counted=True, vjp=None, samples=_selections)
+
+
 def _searchsorted(boundaries: Any, x: Any, *, right: bool = False) -> Any:
     if boundaries.dtype is not x.dtype:
         raise DTypeError(f"searchsorted of {x.tensor_type} in {boundaries.tensor_type}")
@@ -282,13 +296,7 @@ def _scattered(g: Any, x: Any, index: Any, axis: int) -> Any:
 
 
 def _topk(x: Any, *, k: Extent, axis: int, largest: bool = True) -> tuple[Any, Any]:
-    shape = x.shape
-    if not 0 <= axis < len(shape):
-        raise ShapeError(f"topk: axis {axis} is out of range for {x.tensor_type}")
-    index = slice_(
-        argsort(x, axis=axis, descending=largest), start=(0,) * len(shape),
-        size=(*shape[:axis], k, *shape[axis + 1 :]), step=(1,) * len(shape),
-    )  # fmt: skip
+    index = argtopk(x, axis=axis, descending=largest, count=k)
     return gather(x, index, axis=axis), index
 
 

@@ -54,9 +54,9 @@ def terms(graph: Graph, node: Node) -> Terms:
         return ((SINGLE_ELEMENT, operands[1].numel), (LOOKED_UP, moved.numel))
     counts = [type.numel for type in (*operands, *node.types)]
     elements = max(counts, key=typical, default=0)
-    if op.kind == "sort":
+    if op.kind == "sort" and node.op == "argsort":
         return ((math.log2(max(typical(elements), 2)) * SINGLE_ELEMENT, elements),)
-    if op.kind in ("scan", "argreduce"):
+    if op.kind in ("scan", "argreduce", "sort"):
         return ((SINGLE_ELEMENT, elements),)
     return ((float(getattr(op, "cost", 1)), elements),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 from collections.abc import Iterator
@@ -53,6 +54,13 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
+def sorted_pictures(folder: Path) -> None:
+    """The same for training and for validation."""
+    for name in ("train", "validation"):
+        for number in range(16):
+            _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
 def photographs(folder: Path) -> None:
     """The folders of BSDS300."""
     images = folder / "dataset" / "BSDS300" / "images"
@@ -72,13 +80,14 @@ def words(folder: Path) -> None:
         (folder / "data" / f"{name}.txt").write_text("\n".join(part), encoding="utf-8")
 
 
-def characters(folder: Path) -> None:
+def characters(folder: Path, name: str = "shakespeare_char") -> None:
     """nanoGPT's files of tokens and their characters."""
     text = _prose()
     letters = sorted(set(text))
     numbers = {letter: number for number, letter in enumerate(letters)}
     tokens = np.array([numbers[letter] for letter in text], np.uint16)
-    data = folder / "data" / "shakespeare_char"
+    data = folder / "data" / name
+    data.mkdir(parents=True, exist_ok=True)
     tokens[:-2000].tofile(data / "train.bin")
     tokens[-2000:].tofile(data / "val.bin")
     meta = {"vocab_size": len(letters), "itos": dict(enumerate(letters)), "stoi": numbers}
@@ -97,6 +106,48 @@ def stories(folder: Path) -> None:
 
 _TOKENS = 105
 """Of `stories`."""
+
+
+def openwebtext(folder: Path) -> None:
+    """Tokens as nanoGPT's descendants read them, of GPT-2's vocabulary."""
+    characters(folder, "openwebtext")
+    (folder / "data" / "openwebtext" / "meta.pkl").unlink()
+
+
+def shard(folder: Path) -> None:
+    """A file of tokens as llm.c writes them: a head of 256 integers, then 16 bits a token."""
+    tokens = np.frombuffer(_prose().encode(), np.uint8)[:2000].astype(np.uint16)
+    head = np.zeros(256, np.int32)
+    head[:3] = 20240520, 1, len(tokens)
+    (folder / "tokens.bin").write_bytes(head.tobytes() + tokens.tobytes())
+
+
+def _paragraphs() -> list[str]:
+    return [line for line in _prose().splitlines() if len(line) > 60]
+
+
+def talks(folder: Path) -> None:
+    """minimind's lines of JSON: texts, and questions with answers."""
+    data, lines = folder.parent / "dataset", _paragraphs()[:32]
+    texts = [json.dumps({"text": line}) for line in lines]
+    (data / "texts.jsonl").write_text("\n".join(texts), encoding="utf-8")
+    roles = ("user", "assistant")
+    said = [
+        json.dumps({"conversations": [{"role": r, "content": line[:40]} for r in roles]})
+        for line in lines
+    ]
+    (data / "talks.jsonl").write_text("\n".join(said), encoding="utf-8")
+
+
+def documents(folder: Path) -> None:
+    """nanochat's files of documents, the last one for validation."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data, lines = folder / "base" / "base_data_climbmix", _paragraphs()
+    data.mkdir(parents=True)
+    for number, part in enumerate((lines[20:], lines[:20])):
+        pq.write_table(pa.table({"text": part}), data / f"shard_{number:05}.parquet")
 
 
 def small_stories(folder: Path) -> None:

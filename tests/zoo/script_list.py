@@ -1,7 +1,8 @@
 """Whole scripts of other people: where they lie in the folder of checkouts (each repository by its
-name, as `examples` of pytorch/examples; nanoGPT, minGPT and llama2.c are karpathy's, gpt-fast
-is pytorch-labs'), and how they are run. Those with `compiled` in their names call
-`torch.compile`."""
+name, as `examples` of pytorch/examples; nanoGPT, minGPT, llama2.c, llm.c and nanochat are
+karpathy's, gpt-fast is pytorch-labs', Sophia Liuhong99's, pytorch-image-models huggingface's,
+minimind jingyaogong's, nanoGPT_custom msknorr's), and how they are run. Those with `compiled` in
+their names call `torch.compile`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Script:
     it trains (`falls`). `first`: how many of the numbers are compared,
     where PyTorch's own later ones move as much when weights move by float32's rounding. `solo`:
     arguments for the run that is not compared, and their replacements. `path`: a folder that the
-    script imports from."""
+    script imports from. `models`: it needs what torchvision alone has. `seeded`: its numbers are
+    compared from its own seed, to 1e-4. `environment`: variables that it reads."""
 
     folder: str
     commands: tuple[str, ...]
@@ -32,6 +34,9 @@ class Script:
     first: int | None = None
     path: str = "."
     compared: bool = True
+    models: bool = False
+    seeded: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def copied(self) -> str:
@@ -64,6 +69,31 @@ _LLAMA = (
     "--vocab_size=105 --dim=32 --n_layers=2 --n_heads=2 --n_kv_heads=2 --multiple_of=8 "
     "--dropout=0.0 --gradient_accumulation_steps=1 --max_iters=20 --warmup_iters=2 "
     "--eval_interval=10 --log_interval=1"
+)
+_SOPHIA = (
+    f"{_COMPILED} --eval_iters=2 --block_size=32 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 "
+    "--max_iters=12 --lr_decay_iters=20 --warmup_iters=2 --eval_interval=10 --log_interval=1 "
+    "--gradient_accumulation_steps=1"
+)
+_TIMM = (
+    "--data-dir . --model test_vit --num-classes 2 --img-size 64 --batch-size 8 --workers 1 "
+    "--device cpu --torchcompile"
+)
+_TIMM_TRAINED = (
+    f"{_TIMM} --epochs 3 --no-aug --smoothing 0 --sched cosine --lr 0.01 --warmup-epochs 0 "
+    "--log-interval 1 --output out --experiment a --drop 0"
+)
+_TIMM_LOSS = r"Train: .*Loss:\s+(\S+)|Test: .*Loss:\s+(\S+)"
+_MINIMIND = (
+    "--use_compile 1 --device cpu --dtype float32 --epochs 1 --batch_size 4 --num_workers 1 "
+    "--accumulation_steps 2 --log_interval 1 --hidden_size 64 --num_hidden_layers 2 "
+    "--max_seq_len 48"
+)
+_NANOCHAT = (
+    "scripts/base_train.py --device-type=cpu --depth=2 --aspect-ratio=32 --head-dim=32 "
+    "--max-seq-len=64 --window-pattern=L --device-batch-size=2 --total-batch-size=256 "
+    "--num-iterations=6 --warmup-steps=2 --eval-every=3 --eval-tokens=256 --core-metric-every=-1 "
+    "--sample-every=-1"
 )
 SCRIPTS: dict[str, Script] = {
     "mnist": Script(
@@ -120,7 +150,7 @@ SCRIPTS: dict[str, Script] = {
     "siamese": Script(
         "examples/siamese_network",
         ("main.py --batch-size 8 --log-interval 1 --epochs 1 --lr 0.1",), data.few_digits,
-        falls=False, first=3,
+        falls=False, first=3, models=True,
     ),
     "time_sequence": Script(
         "examples/time_sequence_prediction", ("train.py --steps 1",), data.waves,
@@ -155,6 +185,43 @@ SCRIPTS: dict[str, Script] = {
         "llama2.c",
         (_LLAMA, "sample.py --device=cpu --compile=True --max_new_tokens=12 --top_k=1"),
         data.stories, numbers=r"\d+ \| loss (\S+)|val loss (\S+)|token (\d+)",
+    ),
+    "llm_c_compiled": Script(
+        "llm.c",
+        ("train_gpt2.py --input_bin tokens.bin --model d12 --compile 1 --device cpu "
+         "--sequence_length 16 --batch_size 2 --total_batch_size 32 --num_iterations 5 "
+         "--write_tensors 0",),
+        data.shard, numbers=r"train loss (\S+)", seeded=True,
+    ),
+    "sophia_adam_compiled": Script(
+        "Sophia", (f"train_adam.py {_SOPHIA}",), data.openwebtext,
+        numbers=r"iter \d+: loss (\S+),|val loss (\S+)", seeded=True,
+    ),
+    "sophia_compiled": Script(
+        "Sophia", (f"train_sophiag.py {_SOPHIA}",), data.openwebtext,
+        numbers=r"iter \d+: loss (\S+),|val loss (\S+)", seeded=True,
+    ),
+    "nanogpt_custom_compiled": Script(
+        "nanoGPT_custom",
+        (f"{_NANO.replace('False', 'True')} --min_lr=1e-4 --gradient_accumulation_steps=2 "
+         "--intermediate_layer_loss=True",),
+        data.characters, numbers=r"iter \d+: loss (\S+),", seeded=True,
+    ),
+    "timm_train_compiled": Script(
+        "pytorch-image-models",
+        (f"train.py {_TIMM_TRAINED}", f"validate.py {_TIMM} --checkpoint out/a/last.pth.tar"),
+        data.sorted_pictures, numbers=_TIMM_LOSS, models=True, seeded=True,
+    ),
+    "minimind_compiled": Script(
+        "minimind/trainer",
+        (f"train_pretrain.py {_MINIMIND} --data_path ../dataset/texts.jsonl",
+         f"train_full_sft.py {_MINIMIND} --data_path ../dataset/talks.jsonl"),
+        data.talks, numbers=r"loss: (\S+),", path="..", seeded=True,
+    ),
+    "nanochat_compiled": Script(
+        "nanochat", ("scripts/tok_train.py --vocab-size 512", _NANOCHAT), data.documents,
+        numbers=r"loss: (\S+) \||bpb: (\S+)", seeded=True,
+        environment=(("NANOCHAT_BASE_DIR", "base"),),
     ),
     "gpt_fast_compiled": Script(
         "gpt-fast",

@@ -117,14 +117,15 @@ class CompiledFunction:
         done again at the next."""
         try:
             if not specialization.holds(leaves):
-                refusal = self._changed(specialization.broken(leaves))
-                note_guards(refusal, (*specialization.guards, *specialization.program.call_guards))
-                raise refusal
+                raise self._changed(specialization.broken(leaves))
             # One line: an interrupt comes before both, or behind.
             specialization.undo, result = nothing, specialization.call(leaves)
             return result
         except BaseException as error:
-            if not written_by(error) and specialization.undo():
+            refused = getattr(error, "is_refusal", False)  # by the gradients, after the trace
+            if refused:
+                note_guards(error, (*specialization.guards, *specialization.program.call_guards))
+            if not written_by(error) and (specialization.undo() or refused):
                 self._known.forget(specialization)
             raise
 

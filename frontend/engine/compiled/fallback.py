@@ -42,7 +42,7 @@ MOST_BELOW = 512
 """Modules below a function that are compiled."""
 
 
-def note_guards(error: GraphError, guards: Sequence[Guard]) -> None:
+def note_guards(error: BaseException, guards: Sequence[Guard]) -> None:
     """Note on a refusal that comes after its trace what that relied on."""
     error.guards = guards  # type: ignore[attr-defined]
 

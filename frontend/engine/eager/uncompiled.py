@@ -48,7 +48,7 @@ MOVING = (e.cast, e.where, e.eq, e.ne, indexing.scatter_set, indexing.index_set)
 """Beside Movement and Gather: what every dtype can do."""
 OF_SMALL_FLOATS = (e.mul, e.abs)
 ON_BITS = (e.mul, bitwise_and, bitwise_or, bitwise_xor)
-OF_UNSIGNED = (*ON_BITS, order.argsort)
+OF_UNSIGNED = (*ON_BITS, order.argsort, order.argtopk)
 
 LINEAR = (e.add, e.sub, e.neg, reduce.sum, order.cumsum, indexing.scatter_add, indexing.index_add)
 HOLOMORPHIC = (

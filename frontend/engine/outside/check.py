@@ -37,6 +37,11 @@ def is_plain(value: object) -> bool:
     return issubclass(kind, PLAIN) and kind.__module__ == "numpy"
 
 
+def _has_nothing(value: object) -> bool:
+    """Whether it is a tuple without a number or text in it."""
+    return isinstance(value, tuple) and all(map(_has_nothing, tuple.__iter__(value)))
+
+
 def same(left: object, right: object) -> bool:
     """One object, or plain values that are equal and of one type: NaN is the same as itself, -0.0
     is not 0.0."""
@@ -104,7 +109,8 @@ class Same(ValueCheck[object]):
         return f"{label} was {value_text(self.then)}, is {value_text(now, self.then)}"
 
     def text(self, label: str) -> str:
-        return f"{label}={self.then!r}" if is_plain(self.then) else ""
+        told = is_plain(self.then) and not _has_nothing(self.then)
+        return f"{label}={self.then!r}" if told else ""
 
     def numbers(self, source: Source[object]) -> Iterable[tuple[PlaceSource, object]]:
         return ((source, self.then),) if isinstance(source, PlaceSource) else ()
@@ -233,7 +239,7 @@ class Flags(ValueCheck[Sequence[Tensor]]):
         return "a hook of a captured tensor was registered or removed"
 
     def text(self, label: str) -> str:
-        return f"{len(self.types)} captured tensors"
+        return f"{len(self.types)} captured tensors" if self.types else ""
 
 
 class Types(ValueCheck[Sequence[Tensor]]):
@@ -252,7 +258,7 @@ class Types(ValueCheck[Sequence[Tensor]]):
         return "; ".join(f"a tensor was {then}, is {now}" for now, then in changed if now != then)
 
     def text(self, label: str) -> str:
-        return f"types of {len(self.types)} tensors in reach"
+        return f"types of {len(self.types)} tensors in reach" if self.types else ""
 
 
 class TypeAndFlag(ValueCheck[object]):

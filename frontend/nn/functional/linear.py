@@ -10,6 +10,7 @@ from frontend.engine.eager.dispatch import CONTEXT, view_plainly
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tensors.views import own
+from frontend.functions.arguments import need_tensors
 from frontend.functions.declarations import public
 from frontend.nn.checks import fail, scalar_name, sizes
 from graphc.errors import DTypeError, ShapeError
@@ -21,9 +22,19 @@ from graphc.ops.nn import products
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [*, in] times weight [out, in] transposed, plus bias [out]: [*, out]. A weight [in]
     gives [*]. Raises ShapeError where sizes do not fit, DTypeError where dtypes differ."""
-    if not STATE.watched and input.ndim == weight.ndim == 2 and bias is not None and bias.ndim == 1:
-        x, w, b = input.tensor_type, weight.tensor_type, bias.tensor_type
-        if x.dtype is w.dtype is b.dtype and x.shape[1] == w.shape[1] and b.shape == w.shape[:1]:
+    try:
+        x, w = input.tensor_type, weight.tensor_type
+    except AttributeError:
+        need_tensors("linear", input=input, weight=weight)
+        raise
+    if bias is not None and not STATE.watched:
+        b, shape = bias.tensor_type, w.shape
+        if (
+            len(shape) == 2 == len(x.shape)
+            and x.dtype is w.dtype is b.dtype
+            and x.shape[1] == shape[1]
+            and b.shape == shape[:1]
+        ):
             turned = _turned(weight)
             if turned is not None:
                 return CONTEXT.apply(products.addmm, (bias, input, turned), {})[0]

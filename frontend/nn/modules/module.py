@@ -133,11 +133,16 @@ class Module(Tree, Conversion, StateDict, Hooks):
     # -- attributes --------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        attributes = self.__dict__
-        for slot in _SLOTS:
-            registry = attributes.get(slot.registry)
-            if registry is not None and name in registry:
-                return registry[name]
+        attributes = self.__dict__  # each registry by its name: a layer's call is half such reads
+        registry = attributes.get("_parameters")
+        if registry is not None and name in registry:
+            return registry[name]
+        registry = attributes.get("_modules")
+        if registry is not None and name in registry:
+            return registry[name]
+        registry = attributes.get("_buffers")
+        if registry is not None and name in registry:
+            return registry[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

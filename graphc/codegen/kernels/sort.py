@@ -1,13 +1,16 @@
-"""The recipe `sort`: each line along the axis by a stable merge sort, from runs of one element up.
+"""The recipe `sort`: the order of each line along the axis, or the first positions of it.
 
     for line:
-      for k: keys[k], positions[k] = the key of x[k], k
-      fill runs                       merge rounds: runs of 1, 2, 4, … become runs of twice as many
+      keys
+      fill runs
       for k: y[k] = positions[k]
 
 Elements become integers of the same order first (NaN the greatest, the zeros equal), complemented
-where the order is descending. Keys and positions lie in scratch memory, twice: each round merges
-pairs of runs from one half into the other. n elements take ⌈log₂ n⌉ rounds.
+where the order is descending: keys. All of a line is sorted by a stable merge sort from runs of one
+element up (`SortedRuns`): keys and positions lie in scratch memory, twice, and each round merges
+pairs of runs from one half into the other. n elements take ⌈log₂ n⌉ rounds. Where a few are wanted
+(`SELECTED` at most), only those are kept, in order, by selection (`SelectedRun`): one pass over the
+line puts each element that comes before the last of them into its place.
 """
 
 from __future__ import annotations
@@ -41,10 +44,16 @@ from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Value
+from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
-from graphc.ops.kinds.index_expr import Expr
+from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index as Coordinates
 from graphc.schedule.access import unflatten
+
+SELECTED = 256
+"""Up to how many positions are selected. In a line in the worst order each element moves all that
+are kept: then 64 of thousands take what the merge sort does, and as many as this three times that,
+where they take a twentieth of it in most orders."""
 
 
 def lower_sort(name: str, body: Graph, target: Target) -> Kernel:
@@ -63,25 +72,36 @@ def plan_sort(body: Graph, target: Target) -> SortPlan | None:
     """The plan of such a kernel; None where it has no results."""
     node = body.nodes[body.outputs[0].node]
     (operand,) = node.operands
-    shape, axis = body.type_of(operand).shape, node.attribute("axis")
-    return (
-        None if 0 in shape else SortPlan(body, operand, shape, axis, node.attribute("descending"))
-    )
+    axis, shape = node.attribute("axis"), node.types[0].shape
+    if 0 in shape:
+        return None
+    size = body.type_of(operand).shape[axis]
+    return SortPlan(body, operand, shape, axis, size, node.attribute("descending"))
 
 
 @dataclass(frozen=True, slots=True)
 class SortPlan:
-    """A sort of all lines along an axis of a shape."""
+    """A sort of all lines of `size` along an axis; results have a shape."""
 
     body: Graph
     operand: Value
     shape: Shape
     axis: int
+    size: Extent
     descending: bool
 
     @property
-    def size(self) -> Extent:
+    def count(self) -> Extent:
+        """How many positions of each line are stored."""
         return self.shape[self.axis]
+
+    @property
+    def selects(self) -> bool:
+        """Where the moves of a line in no particular order are fewer than the steps of merges."""
+        count = self.count
+        if not isinstance(count, int) or count > SELECTED:
+            return False
+        return count * count <= 16 * typical(self.size)
 
     @property
     def outer(self) -> Shape:
@@ -93,21 +113,17 @@ class SortPlan:
 
     def nest(self) -> Nest:
         lines = Axis("lines", math.prod(self.outer), Role.ELEMENTS)
-        along, line = Axis("k", self.size, Role.ELEMENTS, 1), Split("line", lines, 1, Tail.EXACT)
-        runs = SortedRuns(self)
-        of_keys = Effect(fills="runs")
+        along, line = Axis("k", self.count, Role.ELEMENTS, 1), Split("line", lines, 1, Tail.EXACT)
+        runs = SelectedRun(self) if self.selects else SortedRuns(self)
+        of_keys = Effect(covers=("k",), fills="runs")
         of_positions = Effect(reads=("runs",), stores=True, outputs=("y0",))
         order = "descending" if self.descending else "ascending"
-        loads, stores = (
-            ForEach(Split(name, along, 1, Tail.EXACT), (Compute(leaf),), always=True)
-            for name, leaf in (
-                ("in", FunctionLeaf(f"{order} keys", of_keys, self._load_key)),
-                ("out", FunctionLeaf("positions", of_positions, self._store_position)),
-            )
-        )
+        keys = Compute(FunctionLeaf(f"{order} keys", of_keys, runs.write_keys))
+        store = Compute(FunctionLeaf("positions", of_positions, self._store_position))
+        loop = ForEach(Split("out", along, 1, Tail.EXACT), (store,), always=True)
         return Nest(
             self.body.name, ((Role.ELEMENTS, math.prod(self.shape)),), (lines, along), (runs,),
-            (line,), (ForEach(line, (loads, Fill(runs), stores), always=True),),
+            (line,), (ForEach(line, (keys, Fill(runs), loop), always=True),),
             outputs=(NestOutput("y0", ("lines", "k")),),
         )  # fmt: skip
 
@@ -115,16 +131,18 @@ class SortPlan:
         others = unflatten(place["line"].number, self.outer)
         return (*others[: self.axis], at, *others[self.axis :])
 
-    def _load_key(self, emit: NestEmitter, place: NestPlace) -> None:
-        keys, positions = place.memory["runs"]
-        at = place["in"].number
-        element = emit.evaluator.value(self.operand, self._index(place, at))
-        number = emit.addresses.scalar(at)
-        emit.builder.store(keys, Index.of(0, number), self._key(emit.builder, element))
-        emit.builder.store(positions, Index.of(0, number), number)
+    def end(self, builder: LoopBuilder) -> LoopValue | int:
+        """Where a line ends."""
+        return self.size if isinstance(self.size, int) else builder.size(self.size)
+
+    def key(self, emit: NestEmitter, place: NestPlace, number: LoopValue) -> LoopValue:
+        """That of the line's element of this number: an integer in the order of the elements."""
+        at = Variable("n", self.size)
+        emit.addresses.bind(at, number, emit.builder.block)
+        element = emit.evaluator.value(self.operand, self._index(place, of(at)))
+        return self._key(emit.builder, element)
 
     def _key(self, builder: LoopBuilder, element: LoopValue) -> LoopValue:
-        """An integer that is in the order of the elements."""
         key = self._float_key(builder, element) if element.type.dtype.is_float else element
         return builder.op("not", key) if self.descending else key
 
@@ -140,7 +158,8 @@ class SortPlan:
         return builder.select(builder.compare("ne", element, element), greatest, ordered)
 
     def _store_position(self, emit: NestEmitter, place: NestPlace) -> None:
-        (out,), (_, positions), at = emit.outputs, place.memory["runs"], place["out"].number
+        (out,), at = emit.outputs, place["out"].number
+        _, positions = place.memory["runs"]
         number = emit.addresses.scalar(at)
         position = emit.builder.load(positions, Index.of(0, place.filled["runs"], number))
         emit.evaluator.store(out.buffer, out.linear(self._index(place, at)), position)
@@ -173,8 +192,88 @@ class SortedRuns:
     def clear(self, emit: NestEmitter, place: NestPlace) -> None:
         raise NotImplementedError("keys are written, never cleared")
 
+    def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
+        builder, (keys, positions) = emit.builder, place.memory[self.name]
+        with builder.loop(0, self.plan.end(builder), hint="in") as loop:
+            at = Index.of(0, loop.variable)
+            builder.store(keys, at, self.plan.key(emit, place, loop.variable))
+            builder.store(positions, at, loop.variable)
+
     def fill(self, emit: NestEmitter, place: NestPlace) -> LoopValue:
         return _Merge(emit.builder, *place.memory[self.name]).rounds(self.plan.size)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRun:
+    """The first keys of a line and their positions, in order."""
+
+    plan: SortPlan
+    name: str = "runs"
+    holds: Holds = Holds.VALUES
+    whole: tuple[str, ...] = ("line",)
+
+    @property
+    def room(self) -> Room:
+        return (("k", self.plan.count),)
+
+    @property
+    def text(self) -> str:
+        order = "descending" if self.plan.descending else "ascending"
+        return f"{self.plan.key_type.value} keys and positions, {order}; selected"
+
+    def declare(self, emit: NestEmitter) -> tuple[Buffer, Buffer]:
+        keys = emit.builder.scratch("keys", self.plan.key_type, self.plan.count)
+        return keys, emit.builder.scratch("positions", DType.i64, self.plan.count)
+
+    def clear(self, emit: NestEmitter, place: NestPlace) -> None:
+        raise NotImplementedError("keys are written, never cleared")
+
+    def fill(self, emit: NestEmitter, place: NestPlace) -> LoopValue:
+        return emit.builder.const(DType.i64, 0)
+
+    def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
+        builder, count = emit.builder, self.plan.count
+        assert isinstance(count, int)
+        keys, _ = place.memory[self.name]
+        with builder.loop(0, count, hint="first") as loop:
+            key = self.plan.key(emit, place, loop.variable)
+            self._insert(emit, place, key, loop.variable, loop.variable)
+        last = builder.const(DType.i64, count - 1)
+        worst = builder.load(keys, Index.of(0, last))
+        with builder.loop(count, self.plan.end(builder), carried=[worst], hint="n") as loop:
+            key = self.plan.key(emit, place, loop.variable)
+            with builder.if_(builder.compare("lt", key, *loop.carried)) as branch:
+                with branch.then():
+                    self._insert(emit, place, key, loop.variable, last)
+                    branch.yield_(builder.load(keys, Index.of(0, last)))
+                with branch.otherwise():
+                    branch.yield_(*loop.carried)
+            loop.yield_(*branch.results)
+
+    def _insert(
+        self, emit: NestEmitter, place: NestPlace, key: LoopValue, position: LoopValue,
+        end: LoopValue,
+    ) -> None:  # fmt: skip
+        """A key in front of the greater ones of those before `end`, which move up by one."""
+        builder = emit.builder
+        keys, positions = place.memory[self.name]
+        zero, one = builder.const(DType.i64, 0), builder.const(DType.i64, 1)
+        with builder.while_([end]) as moved:
+            (at,) = moved.carried
+            with moved.condition():
+                before = builder.maximum(builder.sub(at, one), zero)
+                is_greater = builder.compare("gt", builder.load(keys, Index.of(0, before)), key)
+                moved.test(builder.op("and", is_greater, builder.compare("gt", at, zero)))
+            with moved.body():
+                before = builder.sub(at, one)
+                for buffer in (keys, positions):
+                    builder.store(
+                        buffer, Index.of(0, at), builder.load(buffer, Index.of(0, before))
+                    )
+                moved.yield_(before)
+        (at,) = moved.results
+        builder.store(keys, Index.of(0, at), key)
+        builder.store(positions, Index.of(0, at), position)
 
 
 @dataclass(frozen=True, slots=True)

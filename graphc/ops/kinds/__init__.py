@@ -8,7 +8,7 @@
 | contract | an index expression over a reduction | matmul, conv2d |
 | index | like movement, with data-dependent coordinates | gather, scatter_add |
 | scan | how what came before along an axis combines with one element more | cumsum, argcummax |
-| sort | nothing: the order of the elements along an axis | argsort |
+| sort | nothing: the order of the elements along an axis, or the first of it | argsort, argtopk |
 | serial | how one thread writes the result, reading it back | mersenne_twister |
 | generate | an element as a function of its own position | iota, random_uniform |
 | composite | a graph over other ops | softmax, layer_norm |

@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "scan_rows": (lambda x: order.cumsum(x, axis=1), ("f32[9,37]",)),
     "scan_columns": (lambda x: order.cumprod(x, axis=1), ("f32[3,7,29]",)),
     "sort": (lambda x: order.argsort(x, axis=1), ("f32[3,37,4]",)),
+    "selection": (lambda x: order.argtopk(x, axis=1, count=5), ("f32[3,37,4]",)),
     "scatter_to_rows": (
         lambda x, at, d: indexing.index_add(x, at, d, axis=0),
         ("f32[5,37]", "i64[40]", "f32[40,37]"),

@@ -289,6 +289,7 @@ def _sort() -> tuple[Graph, list[Array]]:
     content = np.random.default_rng(0).integers(-4, 4, (3, 4, 37)).astype(np.float32) * 0.5
     content[0, :, 3::7] = np.nan
     sorts = [order.argsort(x, axis=1), order.argsort(x, axis=2, descending=True)]
+    sorts += [order.argtopk(x, axis=2, count=count) for count in (1, 5, 36)]
     return g.finish(*sorts, order.argsort(y, axis=0)), [
         content, np.random.default_rng(1).integers(-2, 3, (19, 3)).astype(np.int32)
     ]  # fmt: skip
@@ -424,6 +425,34 @@ def test_sorts_are_stable(length: int, dtype: str, descending: bool) -> None:
         if dtype == "i64":
             expected = sorted(range(length), key=row.tolist().__getitem__, reverse=descending)
         assert positions.tolist() == expected
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("length", [1, 2, 3, 17, 100, 1000])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_first_of_a_sort_are_its_first(length: int, dtype: str, descending: bool) -> None:
+    """Selected, sorted, and where one of these changes to the other."""
+    x = awkward(length, dtype)
+    counts = sorted({count for count in (0, 1, 2, 5, 64, 126, 127, length) if count <= length})
+    g = graphc.GraphBuilder("selection")
+    v = g.input("x", dtype + listed(x.shape))
+    options = {"axis": 1, "descending": descending}
+    first = [order.argtopk(v, **options, count=count) for count in counts]
+    whole, *results = run_on(g.finish(order.argsort(v, **options), *first), [x])
+    for count, positions in zip(counts, results, strict=True):
+        assert np.array_equal(positions, whole[:, :count])
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_lines_that_come_in_order_are_selected_from(descending: bool) -> None:
+    """Each element moves all that are kept, or none."""
+    x = np.stack([np.arange(300.0), np.arange(300.0)[::-1]]).astype(np.float32)
+    g = graphc.GraphBuilder("selection")
+    v = g.input("x", "f32[2,300]")
+    (result,) = run_on(g.finish(order.argtopk(v, axis=1, count=9, descending=descending)), [x])
+    up, down = np.arange(9), np.arange(299, 290, -1)
+    assert np.array_equal(result, [down, up] if descending else [up, down])
 
 
 # -- guard pages ----------------------------------------------------------------------------------

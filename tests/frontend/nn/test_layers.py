@@ -54,6 +54,14 @@ def test_linear_errors() -> None:
         F.linear(zeros(2, 3).double(), zeros(4, 3))
     with pytest.raises(RuntimeError, match="existing size \\(5\\) at non-singleton dimension 1"):
         F.linear(zeros(2, 3), zeros(4, 3), zeros(5))
+    with pytest.raises(
+        TypeError, match=r"argument 'input' \(position 1\) must be Tensor, not list"
+    ):
+        nn.Linear(3, 4)([1.0, 2.0, 3.0])
+    with pytest.raises(
+        TypeError, match=r"argument 'weight' \(position 2\) must be Tensor, not int"
+    ):
+        F.linear(zeros(2, 3), 3)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="need to be at least 1D, but they are 0D and 2D"):
         F.linear(torch.tensor(1.0), zeros(4, 3))
 

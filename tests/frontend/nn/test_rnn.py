@@ -12,6 +12,7 @@ import pytest
 import frontend as torch
 from frontend import nn
 from frontend.nn.utils import rnn
+from graphc.autodiff import regions
 from graphc.errors import TraceError
 from tests.frontend.layer_cases.recurrent import (
     KINDS,
@@ -251,3 +252,19 @@ def test_refusals_of_our_own() -> None:
         nn.GRU(3, 4)([1.0])
     with pytest.raises(RuntimeError, match="to be 2D as the input is, got 1D"):
         nn.GRUCell(3, 4)(torch.zeros(2, 3), torch.zeros(4))
+
+
+def test_the_backward_of_a_step_is_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = nn.GRU(3, 4, batch_first=True), torch.ones(2, 5, 3)
+
+    def trained() -> list[float]:
+        layer.zero_grad()
+        layer(x)[0].sum().backward()
+        return [float(p.grad.sum()) for p in layer.parameters()]
+
+    def derived(*arguments: object) -> None:
+        raise AssertionError("derived again")
+
+    first = trained()
+    monkeypatch.setattr(regions, "_ScanBackward", derived)
+    assert trained() == first

@@ -38,7 +38,13 @@ from frontend.engine.tracing.guards.attributes import Attributes
 from frontend.engine.tracing.undoing import BeforeTrace
 from graphc.errors import TraceError, UndecidedSizeError
 
-_PARTS = [operator.attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
+_PARTS = [
+    (operator.attrgetter(name), label)
+    for name, label in (
+        ("__code__", "{}()"), ("__defaults__", "the defaults of {}()"),
+        ("__kwdefaults__", "the defaults of {}()"),
+    )
+]  # fmt: skip
 _COMPARED: set[Path] = {(name,) for name in kinds.COMPARISONS}
 _WRITING = {"add", "append", "appendleft", "extend", "insert", "update"}
 _NOTHING = object()
@@ -191,9 +197,9 @@ class CapturedGlobals(Attributes):
     def _names(self, function: FunctionType, reads: BytecodeScan) -> None:
         """What a function's code reads from the module around it. The code itself: tools that load
         an edited file again put the new one into the old function."""
-        for part in _PARTS:
+        for part, label in _PARTS:
             if part(function) is not None:
-                self.add((id(function), part), part, function, f"{function.__name__}()")
+                self.add((id(function), part), part, function, label.format(function.__name__))
         space = function.__globals__
         for name in sorted(reads.global_names & space.keys()):
             reads.globals.setdefault(name, set())

@@ -77,8 +77,12 @@ def cumprod(w: Any, node: Any, x: str, *, axis: int) -> Any:
 
 @exports("argsort")
 def argsort(w: Any, node: Any, x: str, *, axis: int, descending: bool) -> Any:
-    size = w.type_of(node.operands[0]).shape[axis]
+    count = w.type_of(node.operands[0]).shape[axis]
+    return argtopk(w, node, x, axis=axis, descending=descending, count=count)
+
+
+@exports("argtopk")
+def argtopk(w: Any, node: Any, x: str, *, axis: int, descending: bool, count: Any) -> Any:
     dtype = w.type_of(node.operands[0]).dtype
     x = w.cast(x, DType.i32) if dtype is DType.bool else x
-    results = w.add("TopK", [x, w.size(size)], 2, axis=axis, largest=int(descending))
-    return results[1]
+    return w.add("TopK", [x, w.size(count)], 2, axis=axis, largest=int(descending))[1]

@@ -156,3 +156,25 @@ def test_counts_of_programs_and_specializations_agree_with_what_is_listed() -> N
     listed = [line for line in lines if line.startswith("program ")]
     assert len(listed) == 2 and "1 call, compiled" in listed[0]
     assert "3 calls at 3 sizes" in listed[1]
+
+
+def test_what_is_frozen_is_listed_where_there_is_something() -> None:
+    def read(x: Any, k: Any = (), *, scale: float = 2.0) -> Any:
+        return x * scale + len(k)
+
+    compiled = torch.compile(lambda x: read(x))
+    compiled(torch.ones(2))
+    frozen = [line.strip() for line in compiled.explain().splitlines() if "frozen: " in line]
+    assert not frozen, frozen
+
+
+def test_a_default_that_is_replaced_is_named() -> None:
+    def read(x: Any, scale: float = 2.0) -> Any:
+        return x * scale
+
+    compiled = torch.compile(lambda x: read(x))
+    compiled(torch.ones(2))
+    assert "frozen: the defaults of read()=(2.0,)" in compiled.explain()
+    read.__defaults__ = (3.0,)
+    assert compiled(torch.ones(2)).tolist() == [3.0, 3.0]
+    assert "the defaults of read() was (2.0,), is (3.0,)" in reason(compiled)

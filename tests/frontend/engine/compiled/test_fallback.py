@@ -393,6 +393,39 @@ def test_a_refusal_is_kept_for_as_long_as_what_it_rests_on(traces: list[Any], qu
     assert same(compiled(X), f(X)) and len(traces) == 2  # both are kept
 
 
+class ScaledByValue(torch.autograd.Function):
+    """The rule of its gradient asks for a value."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g / g.abs().max().item() if g.abs().max() > 1 else g
+
+
+def test_a_refusal_in_the_rule_of_a_gradient_is_kept(traces: list[Any], quiet: None) -> None:
+    """The trace has ended then, and the program of forward is there."""
+    settings = {"scale": 3.0}
+
+    def f(x: Any) -> Any:
+        return ScaledByValue.apply(x).sin() * settings["scale"]
+
+    compiled = torch.compile(f, dynamic=False)
+    for scale in (3.0, 3.0, 3.0, 4.0):
+        settings["scale"] = scale
+        mine, eager = (X.clone().requires_grad_() for _ in range(2))
+        results = compiled(mine), f(eager)
+        for result in results:
+            result.sum().backward()
+        assert same(*results) and same(mine.grad, eager.grad)
+    assert len(traces) == 2  # it rests on what the trace looked at
+    with torch.no_grad():
+        assert same(compiled(X), f(X))
+    assert not compiled.refusals[0].serves(compiled.specializations[-1].signature, [X])
+
+
 def test_what_the_function_changes_itself_is_no_reason_to_trace_again(
     traces: list[Any], quiet: None
 ) -> None:
