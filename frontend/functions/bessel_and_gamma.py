@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from frontend.engine.eager.dispatch import apply_unary, filled
+from frontend.engine.eager.dispatch import apply_one, apply_unary, filled
 from frontend.engine.eager.host_ops import HostOp
 from frontend.engine.eager.promotion import aligned, casted, float_binary, floating, result_type
 from frontend.engine.tensors.state import STATE
@@ -18,6 +18,7 @@ from frontend.functions.creation import ones_like, zeros_like
 from frontend.functions.declarations import public
 from frontend.functions.pointwise import where
 from frontend.functions.unary import erfc, exp, lgamma, log, log1p, sin
+from graphc.ops import indexing
 from graphc.ops.scalar_functions import airy, bessel, quantiles
 from graphc.ops.scalar_functions import number_functions as ops
 
@@ -152,10 +153,13 @@ def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 # -- orthogonal polynomials ----------------------------------------------------------------------
 
 Step = Callable[[Any, Any, Any, Any], Any]
+MOST_TERMS = 1 << 16
+"""The greatest degree: each term is computed, of all elements."""
 
 
 def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -> Any:
     """p₀ = 1, p₁ = first(x), pₖ₊₁ = step(x, k, pₖ, pₖ₋₁)."""
+    refusal = f"special.{name}(): degrees go up to {MOST_TERMS}"
 
     def function(input: Any, n: Any, *, out: Any = None) -> Tensor:
         if not isinstance(input, Tensor) and not isinstance(n, Tensor):
@@ -172,6 +176,8 @@ def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -
         return stored(result, out)
 
     def _of_degree(x: Tensor, degree: int) -> Tensor:
+        if degree > MOST_TERMS:
+            raise RuntimeError(refusal)
         before, now = ones_like(x), first(x)
         if degree < 1:
             return before if degree == 0 else zeros_like(x)
@@ -180,6 +186,8 @@ def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -
         return now
 
     def _of_degrees(x: Tensor, degree: Tensor) -> Tensor:
+        few = apply_one(indexing.check_all, degree <= MOST_TERMS, message=refusal)
+        degree = where(few, degree, 0)
         before, now = ones_like(x), first(x)
         result = where(degree == 0, before, where(degree == 1, now, 0.0))
         if not x.numel():
@@ -200,7 +208,8 @@ def _recurrence(name: str, text: str, first: Callable[[Any], Any], step: Step) -
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"{text} of degree n at the input. n is a number, or a tensor, whose greatest element says "
-        "how many terms are computed; with one, compiled code has no gradient."
+        f"how many terms are computed, at most {MOST_TERMS:,} (else it raises RuntimeError); with "
+        "one, compiled code has no gradient."
     )
     return function
 

@@ -115,6 +115,15 @@ def test_polynomials_of_degrees_in_a_tensor() -> None:
     assert compiled(torch.ones(0), torch.ones(0)).shape == (0,)
 
 
+def test_polynomials_of_too_many_terms() -> None:
+    x, many = torch.tensor([0.5]), torch.tensor([2.0**31])
+    function = torch.special.chebyshev_polynomial_t
+    for call in (function, torch.compile(function)):
+        for degree in (many, 1 << 31):
+            with pytest.raises(RuntimeError, match="degrees go up to 65536"):
+                call(x, degree)
+
+
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
 def test_ldexp_keeps_its_dtype_and_rounds_once(name: str) -> None:
     """Of whole exponents, also where the power of two has no value in the dtype."""
