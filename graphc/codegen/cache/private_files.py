@@ -26,12 +26,15 @@ def private_bytes(path: Path, count: int = -1) -> bytes:
     it is no regular file of this user's that nobody else can write."""
     # A named pipe would wait for a writer, a link may lead anywhere.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:  # that of a folder opens, too, and is no file for Python
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotPrivateError(f"{path} is no regular file")
         _check_owner(path, status)
-        return file.read(count)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(count)
+    finally:
+        os.close(descriptor)
 
 
 def check_folder(path: Path) -> None:

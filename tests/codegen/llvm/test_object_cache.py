@@ -151,9 +151,11 @@ def test_only_regular_files_are_read(cache: ObjectCache, kind: str) -> None:
     else:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(os.path.relpath(path))
+    opened = os.listdir("/proc/self/fd")
     assert cache.get("kernel_ab12") is None and cache.entries() == []
     cache.shrink()
     cache.clear()
+    assert os.listdir("/proc/self/fd") == opened  # none is left open
     assert elsewhere.read_bytes().startswith(MAGIC)
 
 
