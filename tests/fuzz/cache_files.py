@@ -122,6 +122,7 @@ def check(case: list[Damage]) -> str:
         cache.chmod(0o700)
         for one in case:
             damage(cache, one)
+        opened = os.listdir("/proc/self/fd")
         store = ObjectCache(cache, 1 << 30)
         store.entries()
         read = {symbol: store.get(symbol) for symbol in contents}
@@ -132,6 +133,8 @@ def check(case: list[Damage]) -> str:
             if [computed(text) for text in TEXTS] != results:
                 raise Broken("the results differ")
         store.shrink()
+        if os.listdir("/proc/self/fd") != opened:
+            raise Broken("a file was left open")
     return "all files read" if None not in read.values() else "files missing"
 
 
