@@ -66,8 +66,9 @@ from graphc.schedule.access import Index
 EFFICIENCY = 0.85
 """Efficiency of such tiles beside those that have output channels along vectors, where both have
 as few lanes empty (measured)."""
-MOST_LINES = 6
-"""Lines of a tile of one row at most: those of windows have an address each."""
+MOST_LINES, MOST_STRIDED = 6, 4
+"""Lines of a tile of one row at most: those that windows read have an address each, and where
+windows have a stride there are twice as many, each in parts."""
 MOST_ACROSS = 2
 """Vectors of a tile of several rows along a line at most: all are computed where that ends."""
 COPIES = {1: COPIED, 2: 2 * COPIED}
@@ -95,15 +96,19 @@ class OpenColumnsPlan:
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[OpenColumnsPlan]:
+        """For the roles as the op has them, whose results lie along n; a convolution of one element
+        is a product in its swapped role, which has flat positions as rows."""
         view = problem.view
         n, steps = view.n, view.steps
         if (
             not is_symbolic(n) or is_symbolic(view.k[1:]) or 0 in view.k or problem.pairs
-            or (view.has_windows and len(view.k) == 1)
+            or view.swapped or (view.has_windows and len(view.k) == 1)
             or not _is_read_in_place(problem) or math.prod(steps[:-2]) != 1
         ):  # fmt: skip
             return
-        tile, efficiency = _tile(problem, steps, target)
+        unrolled = first_unrolled(view, steps != (1,) * len(steps))
+        reads, halo = _Reads.of(problem, unrolled), None
+        tile, efficiency = _tile(problem, steps, reads.stride, target)
         if efficiency <= 0:
             return
         lines, across = _shape(tile, n, steps)
@@ -111,8 +116,6 @@ class OpenColumnsPlan:
             return
         width = n[-1]
         lanes = problem.lanes_for(-(-width // across) if isinstance(width, int) else problem.lanes)
-        unrolled = first_unrolled(view, steps != (1,) * len(steps))
-        reads, halo = _Reads.of(problem, lanes, unrolled), None
         if not reads.are_vectors or (lines > 1 and n[-2] % lines != 0):
             halo = reads.halo(lines)
             if halo is None:
@@ -178,8 +181,11 @@ def _is_read_in_place(problem: ContractionProblem) -> bool:
     return case is not None and not case.guards
 
 
-def _tile(problem: ContractionProblem, steps: Shape, target: Target) -> tuple[Tile, float]:
-    """Its vectors are those of neighbouring lines, or of a single one; with steps, all residues."""
+def _tile(
+    problem: ContractionProblem, steps: Shape, stride: int, target: Target
+) -> tuple[Tile, float]:
+    """Its vectors are those of neighbouring lines, or of a single one; with steps, all residues.
+    `stride`: of windows."""
     n, unit = problem.view.n, math.prod(steps)
     vectors = MOST_COLUMNS if _has_lines(n) or problem.rows == 1 else MOST_ACROSS
     if _has_lines(n):
@@ -196,7 +202,7 @@ def _tile(problem: ContractionProblem, steps: Shape, target: Target) -> tuple[Ti
         if tile.vectors % unit:
             return False
         if problem.rows == 1:
-            return tile.vectors <= MOST_LINES
+            return tile.vectors <= (MOST_LINES if stride == 1 else MOST_STRIDED)
         lines = tile.vectors // unit if _has_lines(n) else 1
         shared = (lines - 1) * taps
         return tile.rows * tile.vectors + tile.vectors + 1 + shared <= registers
@@ -223,10 +229,10 @@ class _Reads:
     inner: frozenset[Variable]
 
     @staticmethod
-    def of(problem: ContractionProblem, lanes: int, unrolled: int) -> _Reads:
+    def of(problem: ContractionProblem, unrolled: int) -> _Reads:
         classes, inner = [], frozenset[Variable]()
         for residues in problem.view.all_residues():
-            columns = Columns(residues, (len(problem.view.n) - 1,), lanes, 0)
+            columns = Columns(residues, (len(problem.view.n) - 1,), problem.lanes, 0)
             cases, variables = window_cases(problem, unrolled, [columns], None)
             classes.append((columns, tuple(cases)))
             inner |= variables
@@ -245,6 +251,14 @@ class _Reads:
         """Whether neighbours along k are neighbours in memory."""
         view, (along, *_) = self.problem.view, k_variables(self.problem.view)
         return any(view.stride(case, along) == 1 for _, cases in self.classes for case in cases)
+
+    @property
+    def stride(self) -> int:
+        """Elements from one column's to the next one's, of windows."""
+        for columns, cases in self.classes:
+            if cases:
+                return axes_of(cases[0], n_variables(columns)[-1:])[1]
+        return 1
 
     def halo(self, lines: int) -> HaloPlan | None:
         """The buffer of a batch element, with room for as many lines as whole tiles have."""
