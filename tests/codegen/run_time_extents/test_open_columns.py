@@ -62,8 +62,14 @@ DEPTHWISE: dict[str, tuple[tuple[Extent, ...], tuple[int, ...], dict[str, Any], 
 }  # fmt: skip
 
 
+LONG = ("7x7", "5x5, stride 2", "K blocks", "three axes")
+"""Those that take seconds, on four targets."""
+
+
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("name", DEPTHWISE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.slow) if x in LONG else x for x in DEPTHWISE]
+)
 def test_windows_at_any_size(name: str) -> None:
     x, w, options, sizes = DEPTHWISE[name]
     compare(*convolution(x, w, **options), sizes, strategy=OpenColumnsPlan, targets=ALL_TARGETS)
