@@ -224,6 +224,12 @@ def known_number(extent: object) -> int | None:
     return extent if isinstance(extent, int) else None
 
 
+def number_and_size(extent: Extent) -> tuple[int, Extent]:
+    """Two parts whose sum the extent is: a number, and what has none."""
+    number = extent.constant if isinstance(extent, Dim) else extent
+    return number, extent - number
+
+
 def symbol_of(extent: Extent) -> Symbol | None:
     """The symbol that the extent is and nothing else; None for all others."""
     return extent.symbol if isinstance(extent, Dim) else None

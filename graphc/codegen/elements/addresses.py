@@ -12,7 +12,7 @@ from typing import Any
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, fixed, known_number
+from graphc.ir.dims import Extent, fixed, known_number, number_and_size
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
@@ -142,10 +142,11 @@ class Addresses:
                 terms.append((self._atom(atom), coefficient))
             else:
                 terms.append((self._term(atom, coefficient), 1))
-        if isinstance(linear.constant, int):
-            return Index(linear.constant, tuple(terms)), self.block_of(linear)
-        terms.append((self.builder.size(linear.constant), 1))
-        return Index(0, tuple(terms)), self.block_of(linear)
+        # Its number apart: addresses that differ by one share the rest.
+        number, size = number_and_size(linear.constant)
+        if size != 0:
+            terms.append((self.builder.size(size), 1))
+        return Index(number, tuple(terms)), self.block_of(linear)
 
     def _term(self, atom: Atom, coefficient: Extent) -> LoopValue:
         """`coefficient` times an atom without lanes, as an i64 value."""

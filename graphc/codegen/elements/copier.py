@@ -90,12 +90,12 @@ class Copier:
         return self.builder.select(held, value, zero)
 
     def transposed(
-        self, rows: int, columns: int, element: Element, position: Position, memory: Buffer,
+        self, rows: int, columns: Extent, element: Element, position: Position, memory: Buffer,
         whole: bool = False,
     ) -> None:  # fmt: skip
         """memory[position(r, c)] = element(r, c), read by vectors along r, stored by vectors along
-        c: blocks of lanes x lanes are transposed in registers. `whole`: behind the last column
-        stand zeros to the end of its vector."""
+        c: blocks of lanes x lanes are transposed in registers. What blocks leave of `columns` is a
+        number. `whole`: behind the last column stand zeros to the end of its vector."""
 
         lanes = self.lanes
 

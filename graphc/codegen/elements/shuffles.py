@@ -51,6 +51,16 @@ def _interleaved_quads(builder: LoopBuilder, rows: list[LoopValue]) -> list[Loop
     return columns
 
 
+def interleave(builder: LoopBuilder, a: LoopValue, b: LoopValue, half: int) -> LoopValue:
+    """Lanes of two vectors in turn: of each the first half of them, or the second."""
+    lanes = a.type.lanes
+    if lanes == 1:
+        return b if half else a
+    first = half * lanes // 2
+    order = [first + i // 2 + (lanes if i % 2 else 0) for i in range(lanes)]
+    return builder.shuffle(a, b, order)
+
+
 def pick(
     builder: LoopBuilder, parts: Sequence[LoopValue], lanes_of: Sequence[tuple[int, int]]
 ) -> LoopValue:

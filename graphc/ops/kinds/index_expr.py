@@ -266,8 +266,12 @@ def _symbolic_floordiv(expr: Expr, divisor: Extent) -> Expr:
             rest.append((atom, coefficient))
         else:
             outside.append((atom, whole))
-    whole = exact_quotient(expr.constant, divisor)
-    left = _combine(expr.constant if whole is None else 0, rest)
+    whole, over = exact_quotient(expr.constant, divisor), expr.constant
+    if whole is not None:
+        over = 0
+    elif isinstance(divisor, int) and isinstance(expr.constant % divisor, int):
+        whole, over = expr.constant // divisor, expr.constant % divisor
+    left = _combine(over, rest)
     quotients = Expr(0 if whole is None else whole, frozenset(outside))
     return quotients if left.within(0, divisor) else quotients + _quotient(left, divisor)
 

@@ -8,60 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc import ops
 from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.strategies.table import choose
 from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPlan
-from graphc.codegen.target import named
-from graphc.ir.builder import Var
 from graphc.ir.dims import Extent, dim
 from graphc.ir.undecided import granted
 from graphc.ops import contract
-from graphc.ops.movement import transpose
-from tests.codegen.run_time_extents.kernels import (
-    TARGETS,
-    Array,
-    N,
-    Operand,
-    Program,
-    body_of,
-    compare,
+from tests.codegen.run_time_extents.kernels import Array, N, body_of, compare
+from tests.codegen.run_time_extents.open_planes import (
+    ALL_TARGETS,
+    BROAD,
+    HIGH,
+    H,
+    W,
+    convolution,
+    planes,
 )
-
-H, W = dim("h", 1), dim("w", 1)
-HIGH, BROAD = dim("h", 7), dim("w", 9)
-ALL_TARGETS = [*TARGETS, named("x86-64-v3"), named("aarch64")]
-
-
-def convolution(
-    x: tuple[Extent, ...], w: tuple[int, ...], stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] = 0, dilation: int = 1, groups: int = 1, packed: bool = False,
-) -> tuple[Program, list[Operand]]:  # fmt: skip
-    """A convolution, a residual added and relu behind it. `packed`: the weight is stored with
-    output channels side by side."""
-    rank = len(x) - 2
-
-    def each(value: int | tuple[int, ...]) -> tuple[int, ...]:
-        return value if isinstance(value, tuple) else (value,) * rank
-
-    geometry: dict[str, Any] = {"stride": each(stride), "padding": each(padding),
-                                "dilation": each(dilation), "groups": groups}  # fmt: skip
-
-    def program(x: Var, w: Var, residual: Var) -> Var:
-        weight = transpose(w, permutation=(rank + 1, *range(rank + 1))) if packed else w
-        return ops.relu(contract.conv(x, weight, **geometry) + residual)
-
-    places = tuple(
-        (size + 2 * p - dilation * (taps - 1) - 1) // s + 1
-        for size, p, s, taps in zip(x[2:], each(padding), each(stride), w[2:], strict=True)
-    )
-    stored = (*w[1:], w[0]) if packed else w
-    return program, [x, stored, (x[0], w[0], *places)]
-
-
-def planes(*sizes: tuple[int, ...]) -> list[dict[str, int]]:
-    return [dict(zip("nhw", each, strict=False)) for each in sizes]
-
 
 SIZES = planes((1, 5, 7), (1, 1, 1), (2, 1, 3), (1, 2, 2), (1, 3, 11), (2, 6, 17), (1, 16, 8))
 """Of one position, of one less than a tile of four has, of a tile, of one more."""

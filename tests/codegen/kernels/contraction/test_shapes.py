@@ -384,6 +384,7 @@ def test_convolutions_interpreted(target: str, x: Shape, w: Shape, geometry: Any
         ((2, 3, 6, 7), (5, 3, 3, 3), plane()), ((1, 2, 7, 7), (3, 2, 3, 3), plane(2)),
         ((1, 16, 5, 19), (24, 16, 3, 3), plane()), ((1, 20, 6, 6), (20, 1, 3, 3), plane(groups=20)),
         ((1, 2, 6, 6), (3, 2, 2, 2), plane(1, 2, 2)), ((1, 2, 9, 9), (2, 2, 1, 1), plane(2, 0)),
+        ((1, 2, 1, 3), (2, 1, 3, 3), plane(groups=2)), ((2, 32, 2, 2), (64, 32, 3, 3), plane()),
     ],
 )  # fmt: skip
 def test_padded_taps_are_skipped_whatever_the_other_operand_holds(

@@ -14,6 +14,7 @@ from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.recipe import lower_contract
 from graphc.codegen.kernels.contraction.strategies import table as strategies
 from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan
+from graphc.codegen.kernels.contraction.strategies.open_columns import OpenColumnsPlan
 from graphc.codegen.kernels.contraction.strategies.sized import SizedPlan
 from graphc.codegen.kernels.contraction.strategies.table import STRATEGIES, Strategy, choose
 from graphc.codegen.loop_ir import interpreter
@@ -43,7 +44,7 @@ def test_the_strategy_that_a_problem_is_for_is_chosen(name: str) -> None:
 def test_every_strategy_of_the_table_is_chosen_for_some_problem() -> None:
     """But the one for sizes known only at run time (tests/codegen/run_time_extents) and that of
     bytes (test_int_matmul.py)."""
-    elsewhere = {SizedPlan, GroupedPlan}
+    elsewhere = {OpenColumnsPlan, SizedPlan, GroupedPlan}
     assert {strategy for _, strategy in PROBLEMS.values()} == set(STRATEGIES) - elsewhere
 
 

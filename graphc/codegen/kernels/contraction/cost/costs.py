@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphc.codegen.kernels.contraction.cost.tiles import Columns
+from graphc.codegen.kernels.contraction.cost.tiles import Columns, TileColumns
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.target import Target
@@ -39,7 +39,7 @@ def scatter_cost(problem: ContractionProblem, columns: Sequence[Columns]) -> flo
     return TRANSPOSED if linear.coefficient(row) == 1 else SCATTERED
 
 
-def any_place(columns: Columns, lane: Variable) -> Index:
+def any_place(columns: TileColumns, lane: Variable) -> Index:
     """The n coordinates of some vector, for asking where its elements lie."""
     number = Variable("probe_v", max(columns.vectors, 2))
     return columns.place(of(number), of(lane))[0]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
@@ -184,6 +185,22 @@ class Columns:
         return self.index(position, row), () if position.within(*guard[1:]) else (guard,)
 
 
+class TileColumns(Protocol):
+    """The columns of a tile, in vectors."""
+
+    @property
+    def residues(self) -> ResidueClass: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @property
+    def vectors(self) -> int: ...
+
+    def place(self, number: Expr, lane: Expr) -> Place:
+        """Vector `number`: its n coordinates, and the guard of those that exist."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutputTile:
     """The results of one register tile: `rows` of them from `row` on, and as many `vectors` of the
@@ -192,7 +209,7 @@ class OutputTile:
     batch: Index
     row: Expr
     rows: int
-    columns: Columns
+    columns: TileColumns
     vector: Expr
     vectors: int
     clamped: tuple[Expr, ...] = ()

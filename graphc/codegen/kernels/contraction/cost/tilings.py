@@ -71,6 +71,8 @@ class Tiling:
     scattered: float
     halo: HaloPlan | None = None
     """A halo buffer of the broadcast operand, whose rows are positions of an open plane."""
+    skips: bool = False
+    """Whether zeros in a copy of the broadcast operand stand for products that are skipped."""
 
     @property
     def bound(self) -> float:
@@ -152,12 +154,13 @@ def _tiling(
     # A residue class has the kernel positions that fit.
     share = float(math.prod(classes[0].steps)) if split else 1.0
     results = problem.typical(problem.batch_count * problem.rows) * vectors
-    halo = None
+    halo, skips = None, False
     if packing is not None:
         case = _broadcast_case(problem)
+        skips = case is None or bool(case.guards)
         if _copy_grows(problem, case):
             packing = None
-            if case is None or case.guards:
+            if skips:
                 halo = broadcast_halo(problem) if is_symbolic(view.m) else None
                 if halo is None:
                     return None
@@ -170,7 +173,7 @@ def _tiling(
     return Tiling(
         problem, lanes, lane_axes, tuple(columns), tile, unrolled, packing, packing_cost,
         products=results * problem.typical(problem.depth) / share / max(efficiency, 1e-6),
-        scattered=scatter_cost(problem, columns) * results, halo=halo,
+        scattered=scatter_cost(problem, columns) * results, halo=halo, skips=skips,
     )  # fmt: skip
 
 

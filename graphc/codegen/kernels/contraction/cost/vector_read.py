@@ -169,14 +169,15 @@ def halo_of(tiling: Tiling, group: int | None) -> HaloPlan | None:
     cases, inner = window_cases(tiling.problem, tiling.unrolled, columns, group)
     if not cases:
         return None
-    n = _n_variables(columns[0])
+    n = n_variables(columns[0])
     axes, step = axes_of(cases[0], [n[axis] for axis in tiling.lane_axes])
     if axes is None or (len(axes) > 1 and step != 1):
         return None
     return plan_halo(view, cases, inner, axes, step if len(axes) == 1 else 1)
 
 
-def _n_variables(columns: Columns) -> list[Variable]:
+def n_variables(columns: Columns) -> list[Variable]:
+    """Those that `window_cases` has for the coordinates of n."""
     return [Variable(f"probe_n{a}", extent) for a, extent in enumerate(columns.residues.extents)]
 
 
@@ -205,7 +206,7 @@ def window_cases(
     inner, cases = set(variables), []
     zero = tuple(of(0) for _ in view.m)
     for column in columns:
-        n = _n_variables(column)
+        n = n_variables(column)
         inner.update(n)
         at = column.residues.index(tuple(of(v) for v in n))
         for tap in taps_of(view, unrolled):

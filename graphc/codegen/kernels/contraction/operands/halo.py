@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
-from graphc.codegen.elements.copier import Copier
+from graphc.codegen.elements.copier import Copier, Element, Position
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloAxis, HaloPlan
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
@@ -107,8 +107,8 @@ class HaloBuffer:
         if source is not None and _is_along(source, group):
             source = None
         count = last.kept[1] - last.kept[0] if columns is None else columns
-        if source is not None and source is not last and is_symbolic((*source.kept, count)):
-            source = None  # blocks that are transposed are of numbers
+        if source is not None and source is not last and is_symbolic(source.kept):
+            source = None  # blocks that are transposed have a number of rows
         outer = [axis for axis in self.axes[:-1] if axis is not source]
         self._loops(outer, {}, lambda at: self._rows(at, last, source, count), group)
         return filled
@@ -163,7 +163,7 @@ class HaloBuffer:
 
         if source is not None and source is not last:
             rows = fixed(source.kept[1] - source.kept[0])
-            self.copier.transposed(rows, fixed(columns), read, position, self.memory)
+            self._transposed(rows, columns, read, position)
             return
         if last.split == 1:
             self.copier.row(columns, read, position, self.memory)
@@ -171,14 +171,27 @@ class HaloBuffer:
         for part in range(last.split):
             # Elements part, part + split, …: of those that exist, the first and their number.
             skip = (part - first_column) % last.split
-            count = ceil_div(fixed(columns) - skip, last.split)
-            if count > 0:
+            count = ceil_div(columns - skip, last.split)
+            if not always_le(count, 0):
                 self.copier.row(
                     count,
                     lambda r, c, g, skip=skip: read(r, c * last.split + skip, g),  # type: ignore[misc]
                     lambda r, c, skip=skip: position(r, c * last.split + skip),  # type: ignore[misc]
                     self.memory,
                 )
+
+    def _transposed(self, rows: int, columns: Extent, read: Element, position: Position) -> None:
+        """By blocks; of a size those that are whole, and behind them what is left of each row."""
+        lanes = self.copier.lanes
+        rest: Extent = 0 if isinstance(columns, int) else columns % lanes
+        self.copier.transposed(rows, columns - rest, read, position, self.memory)
+        if rest == 0:
+            return
+        last = of((columns - rest) // lanes)
+        self.copier.loop(
+            rows, "row",
+            lambda row: self.copier.vector(last, rest, read, position, self.memory, row),
+        )  # fmt: skip
 
     def _source_index(self, at: dict[int, Expr]) -> Index:
         """The operand's coordinate of a place in the buffer."""

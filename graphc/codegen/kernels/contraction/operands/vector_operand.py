@@ -13,7 +13,7 @@ from typing import Protocol
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan
-from graphc.codegen.kernels.contraction.cost.tiles import Columns, Tile
+from graphc.codegen.kernels.contraction.cost.tiles import Columns, Tile, TileColumns
 from graphc.codegen.kernels.contraction.cost.vector_read import VectorRead
 from graphc.codegen.kernels.contraction.emission.axes import batch_of
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
@@ -140,7 +140,7 @@ class VectorHalo:
 
     emit: Emitter
     filled: FilledHalo
-    columns: Columns
+    columns: TileColumns
     shares: bool
     loaded: Loaded
 
@@ -276,7 +276,7 @@ def vector_stage(
 
 
 def vectors_of(
-    emit: Emitter, stage: VectorStage | None, columns: Columns, at: NestPlace
+    emit: Emitter, stage: VectorStage | None, columns: TileColumns, at: NestPlace
 ) -> VectorOperand:
     """What reads these columns at a place."""
     if stage is None:

@@ -139,13 +139,18 @@ class ContractionView:
             return False
         return case.index[-len(places) :] == places == self.out(b, m, n)[-len(places) :]
 
-    def residue_classes(self) -> list[ResidueClass]:
+    @property
+    def steps(self) -> Shape:
+        """For each coordinate of n the step between results that have the same products."""
+        rank = len(self.n)
+        if self.op.phases is not None and not self.swapped and rank == len(self._space[1]):
+            return self.op.phases(self.types, **self.attributes)
+        return (1,) * rank
+
+    def all_residues(self) -> list[ResidueClass]:
         """The n coordinates by their remainders, where those have different products: even and odd
         ones in the gradient of a convolution of stride 2."""
-        rank = len(self.n)
-        steps = (1,) * rank
-        if self.op.phases is not None and not self.swapped and rank == len(self._space[1]):
-            steps = self.op.phases(self.types, **self.attributes)
+        steps = self.steps
         classes = []
         for flat in range(math.prod(steps)):
             offsets = tuple(fixed(item.constant) for item in unflatten(of(flat), steps))
@@ -153,9 +158,12 @@ class ContractionView:
                 -(-(dim - offset) // step)
                 for dim, offset, step in zip(self.n, offsets, steps, strict=True)
             )
-            if min(extents, default=1) > 0:
-                classes.append(ResidueClass(extents, steps, offsets))
+            classes.append(ResidueClass(extents, steps, offsets))
         return classes
+
+    def residue_classes(self) -> list[ResidueClass]:
+        """Those of `all_residues` that have coordinates."""
+        return [each for each in self.all_residues() if min(each.extents, default=1) > 0]
 
     def _typical_size(self) -> int:
         """What is taken for each size that is known only at run time, to compare costs. Doubled

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.elements.shuffles import interleave
 from graphc.codegen.kernels.contraction.cost.costs import note
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile
 from graphc.codegen.kernels.contraction.cost.tilings import Tiling, tilings
@@ -197,10 +198,12 @@ class ParityMemory:
 
     def keep(self, emit: Emitter, at: OutputTile, lane: Expr, totals: list[LoopValue]) -> None:
         """Stores the results of a tile of one class."""
+        columns = at.columns
+        assert isinstance(columns, Columns)
         for r in range(at.rows):
             for v in range(at.vectors):
-                row, block = at.columns.row_and_block(at.vector + v)
-                position = self._position(emit, at.row + r, at.columns, row, block) + lane
+                row, block = columns.row_and_block(at.vector + v)
+                position = self._position(emit, at.row + r, columns, row, block) + lane
                 emit.evaluator.store(self.memory, position, totals[r * at.vectors + v])
 
     def _position(self, emit: Emitter, m: Expr, columns: Columns, row: Expr, block: Expr) -> Expr:
@@ -264,7 +267,7 @@ class Interleaved:
                     for columns in (even, odd)
                 )
                 for half in range(2 if count > lanes else 1):
-                    vector = _interleaved(emit, a, b, half)
+                    vector = interleave(emit.builder, a, b, half)
                     w = block * (2 * lanes) + half * lanes + lane
                     kept = min(count - half * lanes, lanes)
                     guards: tuple[Guard, ...] = ((lane, 0, kept),) if kept < lanes else ()
@@ -275,12 +278,3 @@ class Interleaved:
             emit.copier.tiles(emit.view.n[-1], 2 * lanes, "pair", pair)
 
         emit.copier.loop(math.prod(extents), "r", row)
-
-
-def _interleaved(emit: Emitter, a: LoopValue, b: LoopValue, half: int) -> LoopValue:
-    lanes = emit.lanes
-    if lanes == 1:
-        return b if half else a
-    first = half * lanes // 2
-    order = [first + i // 2 + (lanes if i % 2 else 0) for i in range(lanes)]
-    return emit.builder.shuffle(a, b, order)

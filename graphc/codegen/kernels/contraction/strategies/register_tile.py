@@ -19,7 +19,13 @@ from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.costs import any_place
-from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile, Place, Tile
+from graphc.codegen.kernels.contraction.cost.tiles import (
+    Columns,
+    OutputTile,
+    Place,
+    Tile,
+    TileColumns,
+)
 from graphc.codegen.kernels.contraction.emission.axes import column_split
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.emission.tile_results import store_tile
@@ -147,7 +153,7 @@ WRITTEN_OUT = 8
 """The longest run of k that is written out."""
 
 
-def runs_of_vectors(problem: ContractionProblem, columns: Columns) -> tuple[int, ...]:
+def runs_of_vectors(problem: ContractionProblem, columns: TileColumns) -> tuple[int, ...]:
     """Runs of k for which an element of the vector operand is computed from the same value: of
     integers that share a byte, groups that share a scale. For `KLoops`."""
     view, lane = problem.view, Variable("probe_lane", max(columns.lanes, 2))

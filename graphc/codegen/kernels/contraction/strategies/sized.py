@@ -1,9 +1,10 @@
-"""Strategy: sizes known only at run time anywhere, columns and several reduced coordinates among
-them.
+"""Strategy: what no register tile is for among sizes known only at run time.
 
-Some rows meet one vector of columns, along the last coordinate of n; all other coordinates are
-loops. Operands are read where they lie, each product under its guards: nothing is copied, so no
-size decides what fits. Strategies that know more cost less.
+Several reduced coordinates that are sizes (gradients by the weight over planes of any size), where
+K blocks end is then computed; residues of more strides than a tile has room for; sums of pairs with
+open columns; sums over nothing. Some rows meet one vector of columns, along the last coordinate of
+n; all other coordinates are loops. Operands are read where they lie, each product under its guards:
+nothing is copied, so no size decides what fits. Strategies that know more cost less.
 """
 
 from __future__ import annotations

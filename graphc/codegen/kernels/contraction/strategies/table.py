@@ -18,6 +18,7 @@ from graphc.codegen.kernels.contraction.strategies.depthwise_wgrad import Depthw
 from graphc.codegen.kernels.contraction.strategies.direct_conv import DirectConvPlan
 from graphc.codegen.kernels.contraction.strategies.gemv import GemvPlan
 from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan
+from graphc.codegen.kernels.contraction.strategies.open_columns import OpenColumnsPlan
 from graphc.codegen.kernels.contraction.strategies.paired_windows import PairedWindowsPlan
 from graphc.codegen.kernels.contraction.strategies.parity_split import ParitySplitPlan
 from graphc.codegen.kernels.contraction.strategies.sized import SizedPlan
@@ -73,6 +74,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ParitySplitPlan,
     GroupedPlan,
     UnblockedPlan,
+    OpenColumnsPlan,
     SizedPlan,
 )
 """In the order in which they are asked."""

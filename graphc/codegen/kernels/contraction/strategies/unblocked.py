@@ -65,7 +65,7 @@ class UnblockedPlan:
         broadcast = packed_ahead(problem, tiling.packing, loops)
         windows = broadcast_halos(problem, tiling.halo, loops)
         vectors = vector_stage(problem, read, tiling.columns, tiling.tile, loops)
-        guarded = read.guarded or tiling.halo is not None
+        guarded = read.guarded or tiling.skips
         overlaps = tiling.packing is None and last_overlaps(problem, tiling.tile)
         tiles = TileLoops(
             problem, tiling.columns, tiling.tile, tiling.unrolled,
