@@ -75,7 +75,7 @@ def needs_only_what_is_listed(folder: Path, name: str, target: str) -> None:
     lines = run("nm", "-g", "--defined-only", f"{name}.o", folder=folder).stdout.splitlines()
     packs = ["prepare"] if f"{name}_prepare(" in (folder / f"{name}.h").read_text() else []
     assert {line.split()[-1] for line in lines} == {
-        name, *(f"{name}_{part}" for part in ("init", "work_bytes", "error", *packs)),
+        name, *(f"{name}_{part}" for part in ("init", "save", "work_bytes", "error", *packs)),
     }  # fmt: skip
     kinds = {line.split()[-2] for line in run("nm", f"{name}.o", folder=folder).stdout.splitlines()}
     assert not kinds & set("bBdDC"), "there is memory that could be written"
