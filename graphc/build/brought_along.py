@@ -1,5 +1,5 @@
-"""What every object brings along: the reader and the writer of safetensors' bytes, and the writer of
-error texts.
+"""What every object brings along: the reader and writer of safetensors' bytes, and that of error
+texts.
 
 Functions of the subset that `translation` has; they run as Python too (tests/build). Addresses and
 lengths are integers.

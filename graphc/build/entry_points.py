@@ -1,10 +1,10 @@
 """The functions of an object that others call, as LLVM IR, and the data they read.
 
 NAME, NAME_init, NAME_save, NAME_work_bytes, NAME_error, and NAME_prepare where weights are packed:
-their meaning stands in the header (header.py). A call looks at the state's head, at some words of packed
-weights, at bounds of sizes and at guards, then fills a table of pointers and the
-table of sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch,
-as in the process (codegen/program/native_program.py). What is not for others has a name that begins
+their meaning stands in the header (header.py). A call looks at the state's head, at some words of
+packed weights, at bounds of sizes and at guards, then fills a table of pointers and the table of
+sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch, as in the
+process (codegen/program/native_program.py). What is not for others has a name that begins
 with `graphc.`, which no C function has.
 """
 

@@ -129,7 +129,9 @@ def python_module(
     ]  # fmt: skip
     text = inspect.getsource(ctypes_module)
     body = text[text.index("from __future__") :]
-    head = f'"""{name}, built by graphc {VERSION}: `ModelState()` and `{name}(state, …)`."""\n\n'
+    about = [f"{name}, built by graphc {VERSION}: `ModelState()` and `{name}(state, …)`."]
+    about += [f"Refused: {text}" for text in built.refused]
+    head = repr("\n".join(about)) + "\n\n"
     content = "\n".join(tables)
     whole = _TABLES.sub(lambda _: content, body)
     return f"{head}{whole}\n\n{name} = run\n"

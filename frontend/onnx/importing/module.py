@@ -28,10 +28,11 @@ from graphc.errors import GraphError
 
 class OnnxModule(Module):
     """An ONNX model. `forward(*inputs)` takes tensors in the order of `input_names` (or by these
-    names), and gives a tensor, or a tuple in the order of `output_names`. `number_inputs` are those
-    that operators read as numbers, for shapes and branches: a Python number or a NumPy array in
-    their place is known to a trace, where a tensor's value is not.
-    `argument_names` are these as identifiers, by which graphs, headers and exports call them.
+    names), and gives a tensor, or a tuple in the order of `output_names`. `argument_names` are
+    those of the inputs as identifiers, by which they may be given, and which graphs, headers and
+    exports call them. `number_inputs` are those that operators read as numbers, for shapes and
+    branches: a Python number or a NumPy array in their place is known to a trace, where a tensor's
+    value is not.
     `open_sizes` has the sizes that the model leaves open, by argument and axis: what `compile`
     takes as `dynamic` unless it is told otherwise; `dynamic_shapes=model.open_sizes` exports so."""
 
@@ -49,7 +50,8 @@ class OnnxModule(Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The model's outputs. Raises OnnxError for inputs that are missing or unknown."""
         values = dict(zip(self.input_names, inputs))
-        values.update(named)
+        called = dict(zip(self.argument_names, self.input_names))
+        values.update({called.get(name, name): value for name, value in named.items()})
         if len(inputs) > len(self.input_names) or values.keys() != set(self.input_names):
             raise OnnxError(
                 f"the model takes {', '.join(self.input_names) or 'no inputs'}; given were "
@@ -239,12 +241,10 @@ def _identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(taken.values())
 
 
-def _open_sizes(
-    graph: OnnxGraph, arguments: tuple[str, ...]
-) -> dict[str, dict[int, str | None]]:
-    """Names of open sizes by argument and axis; for a call by name too. None of those that the
-    model does not know, equal ones then being taken for the same. A sign for a name (`?`) says
-    nothing: `compile` sees whether such sizes differ."""
+def _open_sizes(graph: OnnxGraph, arguments: tuple[str, ...]) -> dict[str, dict[int, str | None]]:
+    """Names of open sizes by argument and axis. None of those that the model does not know, equal
+    ones then being taken for the same. A sign for a name (`?`) says nothing: `compile` sees whether
+    such sizes differ."""
     sizes: dict[str, dict[int, str | None]] = {}
     names: dict[str, str] = {}
     for argument, port in zip(arguments, graph.inputs):
@@ -255,7 +255,7 @@ def _open_sizes(
             elif isinstance(size, str) and re.search(r"\w", size):
                 axes[axis] = names.setdefault(size, _identifier(size, names))
         if axes:
-            sizes[port.name] = sizes[argument] = axes
+            sizes[argument] = axes
     return sizes
 
 
