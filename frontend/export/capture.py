@@ -11,6 +11,7 @@ each call, raises TraceError.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -132,6 +133,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     call.__module__ = ""
+    vars(call)["argument_names"] = inspect.getattr_static(function, "argument_names", ())
     return call
 
 

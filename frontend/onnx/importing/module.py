@@ -50,8 +50,9 @@ class OnnxModule(Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The model's outputs. Raises OnnxError for inputs that are missing or unknown."""
         values = dict(zip(self.input_names, inputs))
-        called = dict(zip(self.argument_names, self.input_names))
-        values.update({called.get(name, name): value for name, value in named.items()})
+        if named:
+            called = dict(zip(self.argument_names, self.input_names))
+            values.update({called.get(name, name): value for name, value in named.items()})
         if len(inputs) > len(self.input_names) or values.keys() != set(self.input_names):
             raise OnnxError(
                 f"the model takes {', '.join(self.input_names) or 'no inputs'}; given were "

@@ -218,6 +218,25 @@ def test_an_imported_model_is_exported_with_its_names_and_sizes() -> None:
     assert "a_signal" in str(compiled.explain())
 
 
+def test_an_exported_program_is_exported_with_its_sizes() -> None:
+    layers = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    whole = torch.export.export(layers, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    file = io.BytesIO()
+    torch.export.save(whole, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    with pytest.raises(TypeError, match="has no example"):
+        torch.onnx.export(loaded)
+    for program in (
+        torch.onnx.export(whole), torch.onnx.export(loaded, (torch.randn(3, 4),)),
+    ):  # fmt: skip
+        assert program.input_names == whole.graph_signature.user_inputs
+        back = torch.onnx.load(program.model_proto)
+        assert back.open_sizes == whole.module().open_sizes
+        x = torch.randn(7, 4)
+        np.testing.assert_array_equal(back(x).detach(), layers(x).detach())
+
+
 def test_open_lengths_are_computed_from_the_inputs() -> None:
     def model(x: Any, y: Any) -> Any:
         joined = torch.cat([x, y], 1)
