@@ -77,8 +77,8 @@ def export(
     keep_initializers_as_inputs: bool = False, **ignored: Any,
 ) -> ONNXProgram:  # fmt: skip
     """A Module or function as an ONNX model, in an `ONNXProgram`; with `f`, a path or open file, it
-    is saved there too (docs/onnx.md). An ExportedProgram has its own open sizes, and examples unless
-    it was loaded.
+    is saved there too (docs/onnx.md). An ExportedProgram has its own open sizes, and examples
+    unless it was loaded.
 
     `args` are example arguments, `input_names` and `output_names` the names of the tensors among
     them and of the results. `dynamic_shapes` (by parameter, or in the order of the arguments: a
