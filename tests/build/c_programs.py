@@ -55,7 +55,7 @@ def _holds_on_this_machine(folder: Path, name: str, target: str) -> None:
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3000)
 
 
 def proves(folder: Path, name: str, compiler: tuple[str, ...], *runner: str) -> None:
