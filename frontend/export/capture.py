@@ -11,6 +11,7 @@ each call, raises TraceError.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,8 @@ from frontend.engine.tracing.leaving import leaving
 from frontend.engine.tracing.tracer import labels_of, name_of, run_trace
 from frontend.functions.repeating import repeat_interleave
 from graphc.errors import ShapeError, TraceError
-from graphc.ir.nodes import Graph
+from graphc.ir.nodes import Graph, Location
+from graphc.ir.size_floats import text_of
 from graphc.ir.size_guards import SizeGuard
 
 ARGUMENT, PARAMETER, BUFFER, CONSTANT = "argument", "parameter", "buffer", "constant"
@@ -112,7 +114,7 @@ def capture(
     results = len(traced.returned) + len(traced.updated)
     graph = replace(graph, outputs=graph.outputs[:results])
     guards = session.answers.guards if session.answers is not None else ()
-    _check_open(guards)
+    _check_open(guards, {} if session.answers is None else session.answers.fixed)
     paths = _paths(function)
     inputs = tuple([_input(each, labels, paths) for each in session.inputs])
     order = {id(each): inputs[i].target for i, each in enumerate(session.inputs)}
@@ -131,6 +133,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     call.__module__ = ""
+    vars(call)["argument_names"] = inspect.getattr_static(function, "argument_names", ())
     return call
 
 
@@ -147,12 +150,17 @@ def _large_enough(leaf: Tensor, axes: Mapping[int, str]) -> Tensor:
     return leaf
 
 
-def _check_open(guards: Sequence[SizeGuard]) -> None:
+def _check_open(
+    guards: Sequence[SizeGuard], fixed: Mapping[str, tuple[Location | None, str]]
+) -> None:
+    """Raise ShapeError, with the line where it is known, for a guard that makes a size a number."""
     for guard in guards:
         if guard.decides:
+            place, _ = fixed.get(text_of(guard.left), (None, ""))
             raise ShapeError(
                 f"the function needs {guard}: the size is no open one",
                 hint="leave it out of the open sizes, or write the code for any size",
+                location=place,
             )
 
 

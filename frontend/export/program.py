@@ -105,6 +105,7 @@ class ExportedModule(Module):
     def __init__(self, program: ExportedProgram):
         super().__init__()
         self.program = program
+        self.argument_names = _argument_names(program)
         self.open_sizes = _named_sizes(program)
         self._paths: list[str | None] = []
         known = {**program.constants, **program.state_dict}
@@ -222,14 +223,23 @@ def _extent(size: Any) -> Any:
 
 def _named_sizes(program: ExportedProgram) -> dict[str, dict[int, str]]:
     sizes: dict[str, dict[int, str]] = {}
-    position = 0
     for spec, type in zip(program.graph_signature.input_specs, program.graph.input_types):
         if spec.kind is InputKind.USER_INPUT:
             axes = {i: str(n) for i, n in enumerate(type.shape) if isinstance(n, Dim)}
             if axes:
-                sizes[f"input{position}"] = sizes[spec.arg.name] = axes
-            position += 1
+                sizes[spec.arg.name] = axes
     return sizes
+
+
+def _argument_names(program: ExportedProgram) -> tuple[str, ...]:
+    """What arguments by position are called: the names of their tensors have what leads to them in
+    containers behind that."""
+    tensors = iter(program.graph_signature.user_inputs)
+    names = []
+    for position, item in enumerate(program.arguments[2][0][2]):
+        inside = [(next(tensors), path) for path in tree.paths(item, "")]
+        names += [name.removesuffix(path) for name, path in inside[:1]] or [f"input{position}"]
+    return tuple(names)
 
 
 def without_aliases(graph: Graph) -> Graph:

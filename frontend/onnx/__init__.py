@@ -77,7 +77,8 @@ def export(
     keep_initializers_as_inputs: bool = False, **ignored: Any,
 ) -> ONNXProgram:  # fmt: skip
     """A Module or function as an ONNX model, in an `ONNXProgram`; with `f`, a path or open file, it
-    is saved there too (docs/onnx.md).
+    is saved there too (docs/onnx.md). An ExportedProgram has its own open sizes, and examples
+    unless it was loaded.
 
     `args` are example arguments, `input_names` and `output_names` the names of the tensors among
     them and of the results. `dynamic_shapes` (by parameter, or in the order of the arguments: a
@@ -91,8 +92,16 @@ def export(
     """
     if not export_params or keep_initializers_as_inputs:
         raise OnnxNotHere("a model without its weights", hint="export_params=True")
+    from frontend.export.program import ExportedProgram
     from frontend.onnx.exporting.export import export_model, in_mode
 
+    if isinstance(model, ExportedProgram):
+        if not args and kwargs is None:
+            if model.example_inputs is None:
+                raise TypeError("a program that was loaded has no example: give args")
+            args, kwargs = model.example_inputs
+        model = model.module()
+        dynamic_shapes = model.open_sizes
     mode = {TrainingMode.EVAL: False, TrainingMode.TRAINING: True}.get(training)
     with in_mode(model, mode):
         program = export_model(

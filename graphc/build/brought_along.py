@@ -1,4 +1,5 @@
-"""What every object brings along: the reader of safetensors' bytes, and the writer of error texts.
+"""What every object brings along: the reader and writer of safetensors' bytes, and that of error
+texts.
 
 Functions of the subset that `translation` has; they run as Python too (tests/build). Addresses and
 lengths are integers.
@@ -237,6 +238,29 @@ def read_state(
     return 0
 
 
+def save_state(
+    state: int, file: int, size: int, head: int, length: int, records: int, count: int
+) -> int:
+    """Writes the bytes of a file: its head, and the fields behind it. How many there are; where
+    `size` is less, nothing is written."""
+    total = length
+    number = 0
+    while number < count:
+        total = total + load64(records + number * 64 + 56)
+        number = number + 1
+    if size < total:
+        return total
+    copy(file, head, length)
+    at = file + length
+    number = 0
+    while number < count:
+        record = records + number * 64
+        copy(at, state + load64(record + 48), load64(record + 56))
+        at = at + load64(record + 56)
+        number = number + 1
+    return total
+
+
 # -- writing an error's text -----------------------------------------------------------------------
 
 
@@ -305,7 +329,8 @@ def put_message(
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     space_end, string_end, value_end, key_value, is_same, member, digits_end, number_at,
-    has_numbers, tensor_at, copy, clear, read_state, put_byte, put_number, put_text, put_message,
+    has_numbers, tensor_at, copy, clear, read_state, save_state, put_byte, put_number, put_text,
+    put_message,
 )  # fmt: skip
 FIXED_TEXTS = b"dtypeshapedata_offsets"
 """What `texts` begins with: the keys of a tensor's entry."""

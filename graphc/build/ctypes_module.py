@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -23,8 +22,8 @@ LIBRARIES: tuple[tuple[str, tuple[str, ...], int, int, tuple[str, ...]], ...] = 
 has all of is taken. The layout of the state it takes, the bytes of that, and the fields that it
 reads packed."""
 INITIAL = "built.safetensors"
-FIELDS: dict[str, tuple[str, str, str, tuple[int, ...], int, bool]] = {}
-"""By attribute: the key in files, dtype there and here, shape, first byte, whether it is saved."""
+FIELDS: dict[str, tuple[str, str, tuple[int, ...], int]] = {}
+"""By attribute: the key in files, dtype, shape, first byte."""
 SIZES: tuple[tuple[str, tuple[int, int] | None], ...] = ()
 """Sizes, and which argument and axis tells each; None for a number that is a keyword."""
 FLOATS: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ class ModelState:
             super().__setattr__("_is_outdated", True)
 
     def _field(self, name: str) -> Any:
-        _, _, dtype, shape, offset, _ = FIELDS[name]
+        _, dtype, shape, offset = FIELDS[name]
         count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         return self.memory[offset : offset + count].view(dtype).reshape(shape)
 
@@ -91,16 +90,10 @@ class ModelState:
 
     def to_bytes(self) -> bytes:
         """The state as the bytes of a safetensors file."""
-        header: dict[str, Any] = {}
-        content = b""
-        for name, (key, kind, _, shape, _, saved) in FIELDS.items():
-            if saved:
-                begin, content = len(content), content + getattr(self, name).tobytes()
-                places = [begin, len(content)]
-                header[key] = {"dtype": kind, "shape": list(shape), "data_offsets": places}
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        return len(text).to_bytes(8, "little") + text + content
+        state, save = ctypes.c_void_p(self.memory.ctypes.data), _function("_save")
+        file = ctypes.create_string_buffer(save(state, None, ctypes.c_int64(0)))
+        save(state, file, ctypes.c_int64(len(file)))
+        return file.raw
 
     def copy(self) -> ModelState:
         """Another state with these values."""
@@ -172,7 +165,8 @@ def _function(part: str) -> Any:
     if not _LOADED:
         file, _, _, _, packed = _library()
         library = ctypes.CDLL(str(HERE / file))
-        for each in ("", "_init", "_work_bytes", "_error", *(["_prepare"] if packed else [])):
+        parts = ("", "_init", "_save", "_work_bytes", "_error")
+        for each in (*parts, *(["_prepare"] if packed else [])):
             function = getattr(library, NAME + each)
             function.restype = ctypes.c_int64
             _LOADED[each] = function

@@ -1,10 +1,10 @@
 """The functions of an object that others call, as LLVM IR, and the data they read.
 
-NAME, NAME_init, NAME_work_bytes, NAME_error, and NAME_prepare where weights are packed: their
-meaning stands in the header (header.py). A call looks at the state's head, at some words of packed
-weights, at bounds of sizes and at guards, then fills a table of pointers and the
-table of sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch,
-as in the process (codegen/program/native_program.py). What is not for others has a name that begins
+NAME, NAME_init, NAME_save, NAME_work_bytes, NAME_error, and NAME_prepare where weights are packed:
+their meaning stands in the header (header.py). A call looks at the state's head, at some words of
+packed weights, at bounds of sizes and at guards, then fills a table of pointers and the table of
+sizes, both on the stack, and runs a driver over the work block: arena, verdict, scratch, as in the
+process (codegen/program/native_program.py). What is not for others has a name that begins
 with `graphc.`, which no C function has.
 """
 
@@ -26,7 +26,14 @@ from graphc.build.error_texts import BOUND, FIELD, SEEN, VALUE, VALUE_BITS, Erro
 from graphc.build.function_lines import FunctionLines
 from graphc.build.number_text import INTRINSICS, POWER, NumberText, takes_power
 from graphc.build.packed_weights import WORD
-from graphc.build.state_layout import FILE_TYPES, HEAD_BYTES, VERSION, StateLayout, bytes_of
+from graphc.build.state_layout import (
+    FILE_TYPES,
+    HEAD_BYTES,
+    VERSION,
+    StateLayout,
+    bytes_of,
+    file_head,
+)
 from graphc.build.translation import translated
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.native_program import verdict_start
@@ -64,7 +71,7 @@ class EntryPoints:
 
     def module(self, triple: str) -> str:
         """The module's text."""
-        functions = [self._init(), self._work_bytes(), self._call()]
+        functions = [self._init(), self._save(), self._work_bytes(), self._call()]
         if self.built.ahead:
             functions += [self._prepare(), self._written()]
         if self.built.threads > 1:
@@ -102,6 +109,7 @@ class EntryPoints:
             _numbers_constant("shapes", shapes), _bytes_constant("messages", bytes(messages)),
             _numbers_constant("spans", spans),
             _bytes_constant("head", self.layout.image(False)),
+            _bytes_constant("file", file_head(self.layout)),
         ]  # fmt: skip
         if self.embeds:
             data.append(_bytes_constant("initial", self.layout.image()))
@@ -138,10 +146,9 @@ class EntryPoints:
         ]
         texts, records, shapes = numbers
         file = f.emit("ptrtoint ptr %file to i64")
-        count = sum(member.field.is_saved for member in self.layout.members)
         status = f.emit(
             f"call i64 @graphc.read_state(i64 {state}, i64 {file}, i64 %size, i64 {records}, "
-            f"i64 {count}, i64 {texts}, i64 {shapes})"
+            f"i64 {self._saved}, i64 {texts}, i64 {shapes})"
         )
         malformed = self.texts.code("the bytes are not those of a safetensors file")
         f.leave_if(f.emit(f"icmp eq i64 {status}, -1"), str(malformed))
@@ -151,6 +158,24 @@ class EntryPoints:
         return f.text(
             f"define i64 @{self.name}_init(ptr %state, ptr %file, i64 %size, i64 %layout)"
         )
+
+    @property
+    def _saved(self) -> int:
+        """How many fields a file has: the first ones."""
+        return sum(member.field.is_saved for member in self.layout.members)
+
+    def _save(self) -> str:
+        """The function that writes the state as a file."""
+        f = FunctionLines()
+        self._look_at_head(f, "-1")
+        names = ("%state", "%file", "@graphc.file", "@graphc.records")
+        state, file, head, records = (f.emit(f"ptrtoint ptr {x} to i64") for x in names)
+        written = f.emit(
+            f"call i64 @graphc.save_state(i64 {state}, i64 {file}, i64 %size, i64 {head}, "
+            f"i64 {len(file_head(self.layout))}, i64 {records}, i64 {self._saved})"
+        )
+        f.do(f"ret i64 {written}")
+        return f.text(f"define i64 @{self.name}_save(ptr %state, ptr %file, i64 %size)")
 
     def _finish(self, f: FunctionLines, state: str) -> None:
         """What init leaves beside what a file has; it returns."""
@@ -385,13 +410,14 @@ class EntryPoints:
         none = f"there is no code for these values of {names}" if names else "there is no code"
         f.do(f"ret i64 {self.texts.code(none)}")
 
-    def _look_at_head(self, f: FunctionLines) -> None:
-        """Return where the state is not of this object."""
+    def _look_at_head(self, f: FunctionLines, otherwise: str | None = None) -> None:
+        """Return where the state is not of this object: what tells so, or `otherwise`."""
         digest = f.emit(f"load i64, ptr {f.at('%state', 8)}, align 8")
         version = f.emit("load i64, ptr %state, align 8")
         for value, expected in ((version, VERSION), (digest, self.layout.digest)):
             foreign = self.texts.code(f"the state was not made by {self.name}_init of this object")
-            f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), str(foreign))
+            status = str(foreign) if otherwise is None else otherwise
+            f.leave_if(f.emit(f"icmp ne i64 {value}, {expected}"), status)
 
     def _program(self, number: int, program: BuiltProgram) -> str:
         """The function that runs a program; -1 where another serves."""
@@ -479,7 +505,7 @@ class EntryPoints:
 
 def exported_names(name: str, threads: int = 1, packs: bool = False) -> list[str]:
     """What an object defines for others."""
-    parts = ["init", "work_bytes", "error"]
+    parts = ["init", "save", "work_bytes", "error"]
     parts += ["part"] * (threads > 1) + ["prepare"] * packs
     return [name, *(f"{name}_{part}" for part in parts)]
 

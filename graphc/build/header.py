@@ -56,9 +56,6 @@ def header_text(
     """The text of the header."""
     guard, align = f"{name.upper()}_H", f"{name.upper()}_ALIGNED"
     signature = CSignature(name, source, built)
-    initial = "The object has no values of its own: `file` must not be NULL."
-    if embeds:
-        initial = "With `file` NULL they are those it was built with."
     lines = [
         f"/* {name}: one object file, made by graphc for {target.name}. It allocates nothing, has",
         "   no locks and no global state: threads may call it at once, each with a state and a",
@@ -81,12 +78,7 @@ def header_text(
         "   begins at a multiple of 64 bytes. */",
         *_struct(name, layout, align),
         "",
-        f"/* Fills a state from the `size` bytes of a safetensors file: {name}.safetensors is one.",
-        f"   {initial} `layout` is {name.upper()}_LAYOUT.",
-        f"   0, or a status that {name}_error explains; then the state is as it was. */",
-        f"int64_t {name}_init(",
-        f"    {name}_state *state, const void *file, int64_t size, int64_t layout);",
-        "",
+        *_files(name, embeds),
         *_prepared(name, built),
         "/* Bytes of memory that a call works in, at any address; nothing is kept there. -1 for",
         "   sizes that a call refuses. */",
@@ -107,6 +99,26 @@ def header_text(
         "",
     ]
     return "\n".join(lines)
+
+
+def _files(name: str, embeds: bool) -> list[str]:
+    """The functions that read a state and write it."""
+    initial = "The object has no values of its own: `file` must not be NULL."
+    if embeds:
+        initial = "With `file` NULL they are those it was built with."
+    return [
+        f"/* Fills a state from the `size` bytes of a safetensors file: {name}.safetensors is one.",
+        f"   {initial} `layout` is {name.upper()}_LAYOUT.",
+        f"   0, or a status that {name}_error explains; then the state is as it was. */",
+        f"int64_t {name}_init(",
+        f"    {name}_state *state, const void *file, int64_t size, int64_t layout);",
+        "",
+        "/* Writes the state as the bytes of a safetensors file, where `size` is enough for them,",
+        f"   and gives how many they are. -1 for a state that {name}_init of this object has not",
+        "   filled. */",
+        f"int64_t {name}_save(const {name}_state *state, void *file, int64_t size);",
+        "",
+    ]
 
 
 def _prepared(name: str, built: BuiltPrograms) -> list[str]:

@@ -47,8 +47,7 @@ def tables_text(
     fields = [
         {
             "name": m.name, "key": m.field.key, "type": FILE_TYPES[m.type.dtype],
-            "shape": m.type.shape, "offset": m.offset, "saved": m.field.is_saved,
-            "packed": m.is_packed,
+            "shape": m.type.shape, "offset": m.offset, "packed": m.is_packed,
         }
         for m in layout.members
     ]  # fmt: skip

@@ -86,21 +86,10 @@ class Built {
 
   // The state as the bytes of a safetensors file.
   toBytes() {
-    const saved = this.tables.fields.filter((field) => field.saved), header = {};
-    const raw = (field) => { const array = this.field(field.name); return new Uint8Array(array.buffer, array.byteOffset, array.byteLength); };
-    let end = 0;
-    for (const field of saved) {
-      const begin = end;
-      end += raw(field).length;
-      header[field.key] = { dtype: field.type, shape: field.shape, data_offsets: [begin, end] };
-    }
-    const plain = new TextEncoder().encode(JSON.stringify(header)), length = wholeUnits(plain.length, 8);
-    const file = new Uint8Array(8 + length + end).fill(32, 8, 8 + length);
-    new DataView(file.buffer).setBigUint64(0, BigInt(length), true);
-    file.set(plain, 8);
-    let at = 8 + length;
-    for (const field of saved) { file.set(raw(field), at); at += raw(field).length; }
-    return file;
+    const save = this.function("_save"), length = Number(save(this.state, 0, 0n));
+    this.grown(this.free + length);
+    save(this.state, this.free, BigInt(length));
+    return new Uint8Array(this.memory.buffer, this.free, length).slice();
   }
 }
 

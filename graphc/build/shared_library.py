@@ -26,7 +26,7 @@ from graphc.build import ctypes_module
 from graphc.build.built_programs import BuiltPrograms
 from graphc.build.built_source import ObjectSource
 from graphc.build.header import CSignature
-from graphc.build.state_layout import FILE_TYPES, StateLayout
+from graphc.build.state_layout import StateLayout
 from graphc.codegen.program.size_expressions import python_text
 from graphc.codegen.target import Target, host
 from graphc.config import VERSION
@@ -100,12 +100,9 @@ def python_module(
     signature = CSignature(name, source, built)
     parameters = ", ".join(symbol.name for symbol in source.sizes)
     fields = {
-        m.name: (
-            m.field.key, FILE_TYPES[m.type.dtype], _numpy_text(m.type.dtype), m.type.shape,
-            m.offset, m.field.is_saved,
-        )
+        m.name: (m.field.key, _numpy_text(m.type.dtype), m.type.shape, m.offset)
         for m in libraries[0].layout.members
-    }  # fmt: skip
+    }
     rows = [
         (
             each.file, each.needs, each.layout.digest, each.layout.nbytes,
@@ -132,7 +129,9 @@ def python_module(
     ]  # fmt: skip
     text = inspect.getsource(ctypes_module)
     body = text[text.index("from __future__") :]
-    head = f'"""{name}, built by graphc {VERSION}: `ModelState()` and `{name}(state, …)`."""\n\n'
+    about = [f"{name}, built by graphc {VERSION}: `ModelState()` and `{name}(state, …)`."]
+    about += [f"Refused: {text}" for text in built.refused]
+    head = repr("\n".join(about)) + "\n\n"
     content = "\n".join(tables)
     whole = _TABLES.sub(lambda _: content, body)
     return f"{head}{whole}\n\n{name} = run\n"

@@ -156,19 +156,24 @@ def bytes_of(array: Array) -> bytes:
     return bytes(array.tobytes("C"))
 
 
-def state_file(layout: StateLayout) -> bytes:
-    """The state as the bytes of a safetensors file: how long the header is, the header, and the
-    arrays' bytes."""
+def file_head(layout: StateLayout) -> bytes:
+    """What a safetensors file of a state begins with: how long the header is, and the header. The
+    bytes of the saved fields follow, in order."""
     header: dict[str, Any] = {"__metadata__": {"format": "graphc"}}
-    content = bytearray()
+    end = 0
     for member in layout.members:
         if member.field.is_saved:
-            begin = len(content)
-            content += bytes_of(member.field.array)
+            begin, end = end, end + member.nbytes
             header[member.field.key] = {
                 "dtype": FILE_TYPES[member.type.dtype], "shape": list(member.type.shape),
-                "data_offsets": [begin, len(content)],
+                "data_offsets": [begin, end],
             }  # fmt: skip
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + bytes(content)
+    return len(text).to_bytes(8, "little") + text
+
+
+def state_file(layout: StateLayout) -> bytes:
+    """The state as it was built, as the bytes of a safetensors file."""
+    saved = (bytes_of(each.field.array) for each in layout.members if each.field.is_saved)
+    return file_head(layout) + b"".join(saved)

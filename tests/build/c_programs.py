@@ -55,7 +55,7 @@ def _holds_on_this_machine(folder: Path, name: str, target: str) -> None:
 
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3000)
 
 
 def proves(folder: Path, name: str, compiler: tuple[str, ...], *runner: str) -> None:
@@ -75,7 +75,7 @@ def needs_only_what_is_listed(folder: Path, name: str, target: str) -> None:
     lines = run("nm", "-g", "--defined-only", f"{name}.o", folder=folder).stdout.splitlines()
     packs = ["prepare"] if f"{name}_prepare(" in (folder / f"{name}.h").read_text() else []
     assert {line.split()[-1] for line in lines} == {
-        name, *(f"{name}_{part}" for part in ("init", "work_bytes", "error", *packs)),
+        name, *(f"{name}_{part}" for part in ("init", "save", "work_bytes", "error", *packs)),
     }  # fmt: skip
     kinds = {line.split()[-2] for line in run("nm", f"{name}.o", folder=folder).stdout.splitlines()}
     assert not kinds & set("bBdDC"), "there is memory that could be written"

@@ -19,7 +19,7 @@ from graphc.codegen.llvm.native import LOCK, machine_of
 from graphc.codegen.target import host, named
 from graphc.ir.instances import type_at
 
-PARTS = ("init", "work_bytes", "error")
+PARTS = ("init", "save", "work_bytes", "error")
 _numbers = itertools.count()
 
 
@@ -62,6 +62,7 @@ class LoadedObject:
         kinds = {
             "built": [pointer, *numbers, *arrays, pointer],
             "built_init": [pointer, pointer, integer, integer],
+            "built_save": [pointer, pointer, integer],
             "built_work_bytes": numbers,
             "built_part": [pointer, *numbers, *arrays, pointer, integer, integer, pointer],
             "built_prepare": [pointer],

@@ -86,7 +86,7 @@ def test_a_compiled_function_says_itself_what_is_open(files: Path) -> None:
 
 def test_a_module_and_a_graph(files: Path) -> None:
     assert build("train.py:model", "--as", "torch", "--input", "f32[n=5,4]") == 0
-    assert "const Linear_state *state, int64_t n" in declared("Linear")
+    assert "const model_state *state, int64_t n" in declared("model")
     assert build("layer.graph") == 0
     assert "int64_t n, const float *x /* [n][3] */" in declared("layer")
 

@@ -11,6 +11,7 @@ import pytest
 
 import frontend as torch
 import frontend.nn.functional as F
+import frontend.safetensors as frontend_safetensors
 import graphc
 from frontend import nn
 from frontend.engine.compiled.building import source_of
@@ -110,6 +111,49 @@ def test_states_are_independent() -> None:
     assert first[0].tobytes() == again[0].tobytes() and one.tobytes() == two.tobytes()
     loaded.call(one, values(draw(5)), batch=5)
     assert one.tobytes() != two.tobytes()
+
+
+def test_a_state_is_saved_as_a_file_that_init_reads() -> None:
+    function, draw = compiled("lstm")
+    loaded = LoadedObject(source(function, *draw(4)))
+    state = loaded.state()
+    assert saved(loaded, state) == loaded.file
+    loaded.call(state, values(draw(5)), batch=5)
+    file = saved(loaded, state)
+    assert file != loaded.file and loaded.state(file).tobytes() == state.tobytes()
+
+
+def test_gradients_are_not_in_a_file() -> None:
+    function, draw = compiled("mlp")
+    loaded = LoadedObject(source(function, *draw(4), keep_grads=True))
+    state = loaded.state()
+    loaded.call(state, values(draw(5)), batch=5)
+    tensors = frontend_safetensors.load(saved(loaded, state))
+    kept = [m.field for m in loaded.layout.members]
+    assert any("grad" in field.label for field in kept)
+    assert tensors.keys() == {field.key for field in kept if field.is_saved}
+
+
+def test_too_little_room_or_another_state_is_saved_nowhere() -> None:
+    function, draw = compiled("mlp")
+    loaded = LoadedObject(source(function, *draw(4)))
+    state = loaded.state()
+    room = np.zeros(len(loaded.file), np.uint8)
+    count = loaded.functions["built_save"](state.ctypes.data, room.ctypes.data, room.size - 1)
+    assert count == room.size and not room.any()
+    state[9] ^= 1
+    assert loaded.functions["built_save"](state.ctypes.data, room.ctypes.data, room.size) == -1
+    assert not room.any()
+
+
+def saved(loaded: LoadedObject, state: np.ndarray) -> bytes:
+    """The file that the object writes, and that nothing behind it is touched."""
+    save = loaded.functions["built_save"]
+    count = save(state.ctypes.data, None, 0)
+    room = np.full(count + 64, 0xA5, np.uint8)
+    assert save(state.ctypes.data, room.ctypes.data, count) == count
+    assert (room[count:] == 0xA5).all()
+    return room[:count].tobytes()
 
 
 def test_a_bad_index_is_told_with_its_line_and_changes_nothing() -> None:

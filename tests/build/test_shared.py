@@ -3,6 +3,7 @@ alone, to the bits of this process. Skipped where there is no C compiler."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -94,6 +95,18 @@ def test_a_shared_library_trains_without_graphc(tmp_path: Path) -> None:
         "built.h", "built.py", "built.safetensors", "libbuilt.so",
     ]  # fmt: skip
     check(function, draw, tmp_path / "library", tmp_path)
+
+
+@needs_cc
+def test_a_module_says_which_sizes_are_refused(tmp_path: Path) -> None:
+    function = torch.compile(
+        lambda x: x.reshape(x.shape[0], -1).sum(1), dynamic={"x": {0: "rows"}}, threads=1
+    )
+    built = function.build(tmp_path, torch.randn(3, 2, 2), kind="shared", name="summed")
+    module = ast.parse((tmp_path / "summed.py").read_text())
+    about = (ast.get_docstring(module) or "").splitlines()
+    assert built.refused and about[1:] == [f"Refused: {text}" for text in built.refused]
+    assert about[1].startswith("Refused: rows 0: ")
 
 
 @needs_cc

@@ -55,7 +55,7 @@ def symbols(code: bytes) -> tuple[set[str], set[str]]:
 def test_an_object_needs_and_defines_what_stands_in_a_list(built: Built, name: str) -> None:
     needed, defined = symbols((built(name, TARGET) / f"{name}.o").read_bytes())
     assert needed <= FROM_WINDOWS - {"SwitchToThread"}
-    parts = ("init", "work_bytes", "error", *(["prepare"] if name == "inference" else []))
+    parts = ("init", "save", "work_bytes", "error", *(["prepare"] if name == "inference" else []))
     assert defined == {name, *(f"{name}_{part}" for part in parts)}
 
 

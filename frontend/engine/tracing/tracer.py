@@ -317,7 +317,8 @@ def _random_states(held: Sequence[Any]) -> dict[Any, Any]:
 
 
 def labels_of(function: Callable[..., Any], structure: Any) -> list[str]:
-    """A name for each tensor argument, from the function's signature."""
+    """A name for each tensor argument, from the function's signature; of what takes any number, as
+    imported models do, what it says in `argument_names`."""
     positional, keyword = structure[2]
     try:
         target = forward_of(function)
@@ -328,6 +329,7 @@ def labels_of(function: Callable[..., Any], structure: Any) -> list[str]:
         ]
     except (TypeError, ValueError):
         names = []
+    names = names or inspect.getattr_static(function, "argument_names", ())
     labels: list[str] = []
     for position, item in enumerate(positional[2]):
         name = names[position] if position < len(names) else f"input{position}"

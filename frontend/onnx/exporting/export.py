@@ -18,6 +18,7 @@ from frontend.onnx.exporting.program import ONNXProgram
 from frontend.onnx.exporting.writer import GraphWriter
 from frontend.onnx.importing.errors import OnnxError, OnnxNotHere
 from frontend.onnx.importing.files import onnx_package
+from frontend.onnx.importing.module import OnnxModule
 from frontend.version import __version__
 from graphc.ir.dims import Dim, Symbol
 
@@ -58,6 +59,8 @@ def export_model(
             f"the model changes {', '.join(captured.updates)} as it runs",
             hint="call .eval() first, or export with training=TrainingMode.EVAL",
         )
+    if output_names is None and isinstance(model, OnnxModule):
+        output_names = model.output_names
     program = _Exported(captured, opset, input_names, output_names).program()
     onnx_package().checker.check_model(program.model_proto, full_check=True)
     if f is not None:

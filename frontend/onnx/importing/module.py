@@ -28,11 +28,13 @@ from graphc.errors import GraphError
 
 class OnnxModule(Module):
     """An ONNX model. `forward(*inputs)` takes tensors in the order of `input_names` (or by these
-    names), and gives a tensor, or a tuple in the order of `output_names`. `number_inputs` are those
-    that operators read as numbers, for shapes and branches: a Python number or a NumPy array in
-    their place is known to a trace, where a tensor's value is not.
-    `open_sizes` has the sizes that the model leaves open, by parameter and axis: what `compile`
-    takes as `dynamic` unless it is told otherwise."""
+    names), and gives a tensor, or a tuple in the order of `output_names`. `argument_names` are
+    those of the inputs as identifiers, by which they may be given, and which graphs, headers and
+    exports call them. `number_inputs` are those that operators read as numbers, for shapes and
+    branches: a Python number or a NumPy array in their place is known to a trace, where a tensor's
+    value is not.
+    `open_sizes` has the sizes that the model leaves open, by argument and axis: what `compile`
+    takes as `dynamic` unless it is told otherwise; `dynamic_shapes=model.open_sizes` exports so."""
 
     def __init__(self, graph: OnnxGraph):
         super().__init__()
@@ -42,12 +44,15 @@ class OnnxModule(Module):
         self.input_names = tuple([port.name for port in graph.inputs])
         self.output_names = graph.outputs
         self.number_inputs = tuple([name for name in self.input_names if name in numbers])
-        self.open_sizes = _open_sizes(graph)
+        self.argument_names = _identifiers(self.input_names)
+        self.open_sizes = _open_sizes(graph, self.argument_names)
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The model's outputs. Raises OnnxError for inputs that are missing or unknown."""
         values = dict(zip(self.input_names, inputs))
-        values.update(named)
+        if named:
+            called = dict(zip(self.argument_names, self.input_names))
+            values.update({called.get(name, name): value for name, value in named.items()})
         if len(inputs) > len(self.input_names) or values.keys() != set(self.input_names):
             raise OnnxError(
                 f"the model takes {', '.join(self.input_names) or 'no inputs'}; given were "
@@ -230,13 +235,20 @@ def _free(module: Module, name: str) -> str:
     return name
 
 
-def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str | None]]:
-    """Names of open sizes by parameter and axis; for a call by position too. None of those that the
-    model does not know, equal ones then being taken for the same. A sign for a name (`?`) says
-    nothing: `compile` sees whether such sizes differ."""
+def _identifiers(names: tuple[str, ...]) -> tuple[str, ...]:
+    taken: dict[str, str] = {}
+    for name in names:
+        taken[name] = _identifier(name, taken)
+    return tuple(taken.values())
+
+
+def _open_sizes(graph: OnnxGraph, arguments: tuple[str, ...]) -> dict[str, dict[int, str | None]]:
+    """Names of open sizes by argument and axis. None of those that the model does not know, equal
+    ones then being taken for the same. A sign for a name (`?`) says nothing: `compile` sees whether
+    such sizes differ."""
     sizes: dict[str, dict[int, str | None]] = {}
     names: dict[str, str] = {}
-    for position, port in enumerate(graph.inputs):
+    for argument, port in zip(arguments, graph.inputs):
         axes: dict[int, str | None] = {}
         for axis, size in enumerate(port.shape or ()):
             if size is None:
@@ -244,7 +256,7 @@ def _open_sizes(graph: OnnxGraph) -> dict[str, dict[int, str | None]]:
             elif isinstance(size, str) and re.search(r"\w", size):
                 axes[axis] = names.setdefault(size, _identifier(size, names))
         if axes:
-            sizes[port.name] = sizes[f"input{position}"] = axes
+            sizes[argument] = axes
     return sizes
 
 

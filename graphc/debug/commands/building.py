@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +58,9 @@ def add_build(commands: Any) -> None:
         "--threads", metavar="N", type=int, default=1,
         help="as many as the caller may bring (1): NAME_part is then called by each",
     )  # fmt: skip
-    parser.add_argument("--name", metavar="NAME", help="of the C function")
+    parser.add_argument(
+        "--name", metavar="NAME", help="of the C function, else that of FILE.py:NAME"
+    )
     add_data(parser)
     parser.add_argument(
         "--level", choices=tuple(LEVELS), help="default: that of a compiled function, else exact"
@@ -124,10 +127,17 @@ def source_named(arguments: argparse.Namespace, keep_grads: bool = False) -> Ite
         return
     with loaded_object(arguments.reference, inputs, program) as (named, arrays):
         if isinstance(named, Graph):
-            yield source_of_graph(named, arrays, level or "exact")
+            yield _called_so(source_of_graph(named, arrays, level or "exact"), arguments)
             return
         assert isinstance(named, TracedObject)
         named.traced()  # raises what tracing raises
         if named.source is None:
             raise ArgumentError(f"the tracer of {arguments.reference} knows no way to build it")
-        yield named.source(arrays, [each.names for each in inputs], level, keep_grads)
+        source = named.source(arrays, [each.names for each in inputs], level, keep_grads)
+        yield _called_so(source, arguments)
+
+
+def _called_so(source: ObjectSource, arguments: argparse.Namespace) -> ObjectSource:
+    """The source under the name that stands behind the file, whatever it calls itself: a Module has
+    but the name of its class."""
+    return replace(source, name=arguments.reference.rpartition(":")[2])

@@ -135,6 +135,24 @@ def test_a_file_that_is_none_is_an_error(tmp_path: Path) -> None:
         torch.export.load(tmp_path / "nowhere.pt2")
 
 
+def test_arguments_of_a_module_are_called_as_they_were() -> None:
+    class Joined(nn.Module):
+        def forward(self, pair: Any, z: Any) -> Any:
+            return pair[0] + pair[1]["b"] * z
+
+    example = ((torch.randn(3), {"b": torch.randn(3)}), torch.randn(3))
+    shapes = (({0: "n"}, {"b": {0: "n"}}), {0: "n"})
+    program = torch.export.export(Joined(), example, dynamic_shapes=shapes)
+    module = program.module()
+    assert module.argument_names == ("pair", "z")
+    assert module.open_sizes.keys() == {"pair_0", "pair_1_b", "z"}
+    compiled = torch.compile(module)
+    for n in (3, 5):
+        values = ((torch.randn(n), {"b": torch.randn(n)}), torch.randn(n))
+        np.testing.assert_array_equal(compiled(*values), Joined()(*values))
+    assert ": 1 program, " in str(compiled.explain())
+
+
 def test_sizes_and_bounds_are_held() -> None:
     batch = Dim("batch", min=2, max=8)
     program = torch.export.export(Net(), (torch.randn(3, 4),), dynamic_shapes=({0: batch},))

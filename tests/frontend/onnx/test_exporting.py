@@ -192,6 +192,49 @@ def test_what_cannot_be_exported_names_the_op_and_the_line() -> None:
     with pytest.raises(ShapeError, match="no open one"):
         torch.onnx.export(lambda x: x.reshape(3 if x.shape[0] == 3 else -1), (torch.ones(3),),
                           dynamic_shapes=({0: "n"},))  # fmt: skip
+    with pytest.raises(ShapeError, match=r"needs n == 3(.|\n)*at: .*test_exporting\.py"):
+        torch.onnx.export(lambda x: x * int(x.shape[0]), (torch.ones(3),),
+                          dynamic_shapes=({0: "n"},))  # fmt: skip
+
+
+def test_an_imported_model_is_exported_with_its_names_and_sizes() -> None:
+    layers = nn.Sequential(nn.Conv1d(2, 3, 3, padding=1), nn.BatchNorm1d(3), nn.Tanh()).eval()
+    shapes = ({0: "n", 2: "length"},)
+    first = torch.onnx.export(layers, torch.randn(2, 2, 5), dynamic_shapes=shapes,
+                              input_names=["a.signal"], output_names=["wave"])  # fmt: skip
+    model = torch.onnx.load(first.model_proto)
+    assert model.argument_names == ("a_signal",)
+    again = torch.onnx.export(model, torch.randn(2, 2, 5), dynamic_shapes=model.open_sizes)
+    assert (*again.input_names, *again.output_names) == ("a_signal", "wave")
+    back = torch.onnx.load(again.model_proto)
+    assert back.state_dict().keys() == model.state_dict().keys()
+    compiled = torch.compile(back)
+    with torch.no_grad():
+        for n, length in ((3, 7), (1, 4), (4, 2)):
+            x = torch.randn(n, 2, length)
+            np.testing.assert_array_equal(back(x), model(x))
+            np.testing.assert_array_equal(compiled(x), model(x))
+        np.testing.assert_array_equal(model(a_signal=x), model(**{"a.signal": x}))
+    assert "a_signal" in str(compiled.explain())
+
+
+def test_an_exported_program_is_exported_with_its_sizes() -> None:
+    layers = nn.Sequential(nn.Linear(4, 3), nn.Tanh())
+    whole = torch.export.export(layers, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
+    file = io.BytesIO()
+    torch.export.save(whole, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    with pytest.raises(TypeError, match="has no example"):
+        torch.onnx.export(loaded)
+    for program in (
+        torch.onnx.export(whole), torch.onnx.export(loaded, (torch.randn(3, 4),)),
+    ):  # fmt: skip
+        assert program.input_names == whole.graph_signature.user_inputs
+        back = torch.onnx.load(program.model_proto)
+        assert back.open_sizes == whole.module().open_sizes
+        x = torch.randn(7, 4)
+        np.testing.assert_array_equal(back(x).detach(), layers(x).detach())
 
 
 def test_open_lengths_are_computed_from_the_inputs() -> None:
