@@ -69,6 +69,15 @@ def _tensor(data: Any, what: str) -> Tensor:
     return data
 
 
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """Of classes of parameters that others write: tensors which say `_is_param` are theirs too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        )
+
+
 class _BufferMeta(type):
     """`isinstance(x, Buffer)` asks whether the tensor was made by `Buffer`."""
 

@@ -208,3 +208,32 @@ def test_variables_are_tensors_over_the_same_memory() -> None:
     (y * 3).sum().backward()
     z.add_(1)
     assert y.grad is not None and y.grad.tolist() == [3.0, 3.0] and x.tolist() == [1.0, 1.0]
+
+
+def test_whether_tensors_lie_in_the_same_storage() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    alias = torch._C._is_alias_of
+    assert alias(x, x[1]) and alias(x[0], x[1]) and alias(x.detach(), x.t())
+    assert not alias(x, x.clone()) and not alias(x, torch.empty(6, device="meta"))
+
+
+def test_whether_a_function_mode_is_on() -> None:
+    enabled = torch._C._is_torch_function_mode_enabled
+    assert not enabled()
+    with torch.overrides.BaseTorchFunctionMode():
+        assert enabled()
+    assert not enabled()
+
+
+def test_parameters_by_another_class() -> None:
+    """As packages make of PyTorch's."""
+    from frontend.nn.parameter import _ParameterMeta
+
+    class Other(torch.Tensor, metaclass=_ParameterMeta):
+        pass
+
+    x = torch.ones(2)
+    assert not isinstance(x, Other)
+    x._is_param = True
+    assert isinstance(x, Other) and isinstance(torch.ones(2).as_subclass(Other), Other)
+    assert not isinstance(1, Other)
