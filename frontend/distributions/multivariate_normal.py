@@ -11,6 +11,7 @@ from frontend.distributions.covariance import OfCovariance, factor_of, given_mat
 from frontend.distributions.covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )
+from frontend.distributions.distribution import Distribution as Distribution
 from frontend.engine.tensors.state import no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import normal_numbers
