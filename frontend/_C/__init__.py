@@ -9,13 +9,13 @@ from frontend.engine.tensors.memory_tracking import whole_array
 from frontend.engine.tensors.state import STATE, swap_autocast
 from frontend.engine.tensors.tensor import Tensor
 from frontend.namespace.stubs import stubs
+from frontend.overrides.protocol import OVERRIDING, disabled_torch_function_impl
 from frontend.overrides.protocol import (
     DisableTorchFunction as DisableTorchFunction,
 )
 from frontend.overrides.protocol import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from frontend.overrides.protocol import OVERRIDING, disabled_torch_function_impl
 from graphc.system import import_module
 
 TensorBase = _TensorBase = Tensor

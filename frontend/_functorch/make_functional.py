@@ -1,5 +1,5 @@
-"""Modules as functions of tuples of tensors, which the package functorch had before torch.func; those
-of today take dicts (`torch.func.functional_call`)."""
+"""Modules as functions of tuples of tensors, which the package functorch had before torch.func;
+those of today take dicts (`torch.func.functional_call`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from frontend.nn.modules.module import Module
 
 
 class FunctionalModuleWithBuffers(Module):
-    """`f(params, buffers, *args, **kwargs)`: what `stateless_model` gives with these tensors, in the
-    order of `param_names` and `buffer_names`."""
+    """`f(params, buffers, *args, **kwargs)`: what `stateless_model` gives with these tensors, in
+    the order of `param_names` and `buffer_names`."""
 
     def __init__(
         self, stateless_model: Module, param_names: Sequence[str], buffer_names: Sequence[str] = ()
@@ -43,8 +43,8 @@ class FunctionalModule(FunctionalModuleWithBuffers):
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The function, and copies of the Module's parameters (with `disable_autograd_tracking` none that
-    requires gradients) and buffers."""
+    """The function, and copies of the Module's parameters (with `disable_autograd_tracking` none
+    that requires gradients) and buffers."""
     model = copy.deepcopy(model)
     params, buffers = dict(model.named_parameters()), dict(model.named_buffers())
     if disable_autograd_tracking:
@@ -57,7 +57,8 @@ def make_functional_with_buffers(
 def make_functional(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
-    """The function, and copies of the Module's parameters. Raises RuntimeError where it has buffers."""
+    """The function, and copies of the Module's parameters. Raises RuntimeError where it has
+    buffers."""
     function, params, buffers = make_functional_with_buffers(model, disable_autograd_tracking)
     if buffers:
         raise RuntimeError(
@@ -70,9 +71,9 @@ def make_functional(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The function of the first of `models`, which are of one class, and the parameters and buffers of
-    all of them, stacked: what vmap takes. Raises RuntimeError where there is none, or they are of
-    several classes, or some train and others do not."""
+    """The function of the first of `models`, which are of one class, and the parameters and buffers
+    of all of them, stacked: what vmap takes. Raises RuntimeError where there is none, or they are
+    of several classes, or some train and others do not."""
     if not models:
         raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
     if len({model.training for model in models}) > 1:

@@ -1,5 +1,5 @@
-"""The package functorch, as it comes with PyTorch: what torch.func was before. Where the frontend is
-installed as torch it stands for it."""
+"""The package functorch, as it comes with PyTorch: what torch.func was before. Where the frontend
+is installed as torch it stands for it."""
 
 from __future__ import annotations
 

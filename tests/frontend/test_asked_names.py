@@ -22,6 +22,7 @@ from frontend.futures import Future, collect_all, wait_all
         ("sparse.SparseSemiStructuredTensor", "COO"), ("distributed.rpc.RRef", "send_object_list"),
         ("fx.experimental.proxy_tensor.make_fx", "torch.export"),
         ("_C.Graph", "TorchScript"),
+        ("utils.checkpoint.create_selective_checkpoint_contexts", "saved_bytes"),
         ("_C._functorch._add_batch_dim", "vmap"), ("_subclasses.FakeTensor", "meta"),
     ],
 )  # fmt: skip
@@ -33,6 +34,12 @@ def test_what_is_not_here_says_what_to_use(name: str, instead: str) -> None:
     assert not isinstance(torch.ones(1), absent)
     with pytest.raises(NotImplementedError, match=instead):
         absent()
+
+
+def test_families_have_the_class_they_derive_from() -> None:
+    from frontend.distributions.multivariate_normal import Distribution
+
+    assert Distribution is torch.distributions.Distribution
 
 
 def test_functional_is_what_torch_has() -> None:
