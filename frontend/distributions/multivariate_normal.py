@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from frontend import linalg
 from frontend.distributions import constraints
-from frontend.distributions.covariance import OfCovariance, factor_of, given_matrix
+from frontend.distributions.covariance import MATRICES, OfCovariance, factor_of, given_matrix
 from frontend.distributions.covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )
@@ -29,7 +29,7 @@ class MultivariateNormal(OfCovariance):
         "scale_tril": constraints.lower_cholesky,
     }  # fmt: skip
     support = constraints.real_vector
-    parameters = ("loc", "_unbroadcasted_scale_tril", "covariance_matrix", "precision_matrix", "scale_tril")
+    parameters = ("loc", "_unbroadcasted_scale_tril", *MATRICES)
     has_rsample = True
 
     def __init__(
@@ -65,7 +65,8 @@ class MultivariateNormal(OfCovariance):
 
     @property
     def variance(self) -> Tensor:
-        return expand((self._unbroadcasted_scale_tril**2).sum(-1), tuple(self._batch_shape + self._event_shape))
+        squares = (self._unbroadcasted_scale_tril**2).sum(-1)
+        return expand(squares, tuple(self._batch_shape + self._event_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
@@ -75,7 +76,8 @@ class MultivariateNormal(OfCovariance):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         away = (value - self.loc).unsqueeze(-1)
-        solved = linalg.solve_triangular(self._unbroadcasted_scale_tril, away, upper=False).squeeze(-1)
+        factor = self._unbroadcasted_scale_tril
+        solved = linalg.solve_triangular(factor, away, upper=False).squeeze(-1)
         norm = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (norm + (solved**2).sum(-1)) - self._half_log_det()
 

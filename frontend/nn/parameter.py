@@ -31,7 +31,15 @@ class Parameter(Tensor):
 
     __torch_function__ = classmethod(disabled_torch_function_impl)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True, **own: Any):
+    def __init__(
+        self, data: Tensor | None = None, requires_grad: bool = True, *others: Any, **own: Any
+    ):
+        if hasattr(
+            self, "_value"
+        ):  # by the `__new__` of a derived class, whose arguments these are
+            return
+        if others:
+            raise TypeError(f"Parameter() takes 2 arguments but {2 + len(others)} were given")
         if not own.keys() <= _OWN:
             unexpected = sorted(own.keys() - _OWN)[0]
             raise TypeError(f"Parameter() got an unexpected keyword argument {unexpected!r}")

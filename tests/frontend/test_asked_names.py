@@ -244,3 +244,23 @@ def test_parameters_by_another_class() -> None:
     x._is_param = True
     assert isinstance(x, Other) and isinstance(torch.ones(2).as_subclass(Other), Other)
     assert not isinstance(1, Other)
+
+
+def test_a_parameter_whose_class_makes_it_from_other_arguments() -> None:
+    """As geoopt's ManifoldParameter."""
+
+    class Named(nn.Parameter):
+        def __new__(cls, data: Any, name: str, *, scale: float, requires_grad: bool = True) -> Any:
+            self = torch.Tensor._make_subclass(cls, data * scale, requires_grad)
+            self.called = name
+            return self
+
+    p = Named(torch.ones(2), "p", scale=3.0)
+    assert p.called == "p" and p.tolist() == [3.0, 3.0] and p.requires_grad and p.is_leaf
+    net = nn.Module()
+    net.weight = p
+    assert [id(each) for each in net.parameters()] == [id(p)]
+    (p * 2).sum().backward()
+    assert p.grad is not None and p.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="takes 2 arguments but 3"):
+        nn.Parameter(torch.ones(2), True, "p")
