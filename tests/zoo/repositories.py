@@ -256,7 +256,7 @@ def deeplab(z: Any) -> None:
         if isinstance(module, z.torch.nn.Dropout):
             module.p = 0.0
     images, labels, loss = z.draw(2, 3, 64, 64), z.integers(3, 2, 64, 64), FocalLoss()
-    _step(z, net, net.classifier, lambda: loss(net(images), labels))
+    _step(z, net, net.classifier.classifier[-1], lambda: loss(net(images), labels))
 
 
 @repository("pytorch-cifar")
