@@ -160,7 +160,7 @@ def test_copies() -> None:
 
 
 def test_lazy_properties_are_computed_once() -> None:
-    from D.utils import lazy_property
+    from frontend.distributions.utils import lazy_property
 
     class Slow:
         calls = 0
