@@ -145,8 +145,8 @@ def _is_installed(name: str) -> bool:
 def install_as(name: str = "torch") -> Installed:
     """From here on `import name` (and `name.nn`, …) gives the frontend. As "torch" it takes
     "torchvision" along, unless that is installed: it then runs on the frontend;
-    "safetensors.torch" is `frontend.safetensors`. Raises RuntimeError where another module of that
-    name is loaded already.
+    "safetensors.torch" is `frontend.safetensors`, "functorch" what PyTorch's package of that name
+    has. Raises RuntimeError where another module of that name is loaded already.
     """
     names = {name: "frontend"}
     for module, parts in _SHARED.items():
@@ -154,6 +154,7 @@ def install_as(name: str = "torch") -> Installed:
             names[f"{name}.distributions.{part}"] = f"frontend.distributions.{module}"
     if name == "torch":
         names["safetensors.torch"] = "frontend.safetensors"
+        names["functorch"] = "frontend._functorch.package"
         if not _is_installed("torchvision"):
             names["torchvision"] = "frontend.vision"
     for alias, target in names.items():

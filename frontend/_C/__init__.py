@@ -5,16 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from frontend.engine.tensors.memory_tracking import whole_array
 from frontend.engine.tensors.state import STATE, swap_autocast
 from frontend.engine.tensors.tensor import Tensor
 from frontend.namespace.stubs import stubs
+from frontend.overrides.protocol import OVERRIDING, disabled_torch_function_impl
 from frontend.overrides.protocol import (
     DisableTorchFunction as DisableTorchFunction,
 )
 from frontend.overrides.protocol import (
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from frontend.overrides.protocol import disabled_torch_function_impl
 from graphc.system import import_module
 
 TensorBase = _TensorBase = Tensor
@@ -23,6 +24,19 @@ _disabled_torch_function_impl = disabled_torch_function_impl
 _TensorMeta = type(Tensor)
 """The class of the class of tensors."""
 globals().update(stubs("_C"))
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a TorchFunctionMode is around the caller."""
+    return bool(OVERRIDING.modes)
+
+
+def _is_alias_of(first: Tensor, second: Tensor) -> bool:
+    """Whether both have the same storage, wherever they begin in it."""
+    if first.is_meta or second.is_meta:
+        return first is second
+    arrays = (each._array("_is_alias_of()") for each in (first, second))
+    return len({int(whole_array(array).ctypes.data) for array in arrays}) == 1
 
 
 class DispatchKey(Enum):

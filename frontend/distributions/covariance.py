@@ -14,13 +14,13 @@ MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
 
 
 class OfCovariance(Distribution):
-    """What keeps the Cholesky factor of its covariance as `_factor`: the matrices that were not
-    given follow from it."""
+    """What keeps the Cholesky factor of its covariance under PyTorch's name for it, which a class
+    derived from this may give another way: the matrices that were not given follow from it."""
 
     def __getattr__(self, name: str) -> Any:
-        factor = self.__dict__.get("_factor")
-        if factor is None or name not in MATRICES:
+        if name not in MATRICES:
             raise AttributeError(name)
+        factor = self._unbroadcasted_scale_tril
         wide = expand(factor, (*self._batch_shape, *self._own_dims("scale_tril")))
         if name == "scale_tril":
             return wide

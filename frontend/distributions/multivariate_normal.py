@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from frontend import linalg
 from frontend.distributions import constraints
-from frontend.distributions.covariance import OfCovariance, factor_of, given_matrix
+from frontend.distributions.covariance import MATRICES, OfCovariance, factor_of, given_matrix
 from frontend.distributions.covariance import (
     _precision_to_scale_tril as _precision_to_scale_tril,
 )
+from frontend.distributions.distribution import Distribution as Distribution
 from frontend.engine.tensors.state import no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import normal_numbers
@@ -28,7 +29,7 @@ class MultivariateNormal(OfCovariance):
         "scale_tril": constraints.lower_cholesky,
     }  # fmt: skip
     support = constraints.real_vector
-    parameters = ("loc", "_factor", "covariance_matrix", "precision_matrix", "scale_tril")
+    parameters = ("loc", "_unbroadcasted_scale_tril", *MATRICES)
     has_rsample = True
 
     def __init__(
@@ -49,7 +50,7 @@ class MultivariateNormal(OfCovariance):
         self.loc = expand(loc, batch + size)
         self.__dict__[name] = expand(matrix, batch + size * 2)
         super().__init__(batch, size, validate_args=validate_args)
-        self._factor = factor_of(name, matrix)
+        self._unbroadcasted_scale_tril = factor_of(name, matrix)
 
     def _own_dims(self, name: str) -> tuple[int, ...]:
         return tuple(self._event_shape) * (1 if name == "loc" else 2)
@@ -64,22 +65,24 @@ class MultivariateNormal(OfCovariance):
 
     @property
     def variance(self) -> Tensor:
-        return expand((self._factor**2).sum(-1), tuple(self._batch_shape + self._event_shape))
+        squares = (self._unbroadcasted_scale_tril**2).sum(-1)
+        return expand(squares, tuple(self._batch_shape + self._event_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             drawn = normal_numbers(self._extended_shape(sample_shape), self.loc.dtype)
-        return self.loc + (self._factor @ drawn.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self._unbroadcasted_scale_tril @ drawn.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         away = (value - self.loc).unsqueeze(-1)
-        solved = linalg.solve_triangular(self._factor, away, upper=False).squeeze(-1)
+        factor = self._unbroadcasted_scale_tril
+        solved = linalg.solve_triangular(factor, away, upper=False).squeeze(-1)
         norm = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (norm + (solved**2).sum(-1)) - self._half_log_det()
 
     def _half_log_det(self) -> Tensor:
-        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def entropy(self) -> Tensor:
         entropy = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()

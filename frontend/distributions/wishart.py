@@ -9,7 +9,7 @@ from typing import Any
 from frontend import linalg
 from frontend.distributions import constraints
 from frontend.distributions.constraints import Constraint
-from frontend.distributions.covariance import OfCovariance, factor_of, given_matrix
+from frontend.distributions.covariance import MATRICES, OfCovariance, factor_of, given_matrix
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.gamma import Chi2
 from frontend.distributions.utils import tiny
@@ -30,7 +30,7 @@ class Wishart(OfCovariance, ExponentialFamily):
     [*, n, n]."""
 
     support = constraints.positive_definite
-    parameters = ("df", "_factor", "covariance_matrix", "precision_matrix", "scale_tril")
+    parameters = ("df", "_unbroadcasted_scale_tril", *MATRICES)
     has_rsample = True
     _mean_carrier_measure = 0
 
@@ -55,7 +55,7 @@ class Wishart(OfCovariance, ExponentialFamily):
         self.df = expand(degrees, batch)
         self.__dict__[name] = expand(matrix, batch + event)
         super().__init__(batch, event, validate_args=validate_args)
-        self._factor = expand(factor_of(name, matrix), batch + event)
+        self._unbroadcasted_scale_tril = expand(factor_of(name, matrix), batch + event)
 
     @property
     def arg_constraints(self) -> dict[str, Constraint]:
@@ -96,16 +96,17 @@ class Wishart(OfCovariance, ExponentialFamily):
         roots = clamp(Chi2(free, False).rsample(sample_shape), min=tiny(self.df)).sqrt()
         with no_grad():
             normal = tril(normal_numbers(shape, self.df.dtype), -1)
-        factor = self._factor @ (normal + roots.diag_embed())
+        factor = self._unbroadcasted_scale_tril @ (normal + roots.diag_embed())
         return factor @ factor.mT
 
     def _half_log_det(self) -> Tensor:
-        return self._factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         n, df = self._event_shape[-1], self.df
-        solved = linalg.solve_triangular(self._factor, linalg.cholesky(value), upper=False)
+        factor = self._unbroadcasted_scale_tril
+        solved = linalg.solve_triangular(factor, linalg.cholesky(value), upper=False)
         trace = (solved**2).sum(-1).sum(-1)
         norm = df * (n / 2 * math.log(2.0) + self._half_log_det()) + mvlgamma(df / 2, n)
         return (df - n - 1) / 2 * linalg.slogdet(value).logabsdet - trace / 2 - norm

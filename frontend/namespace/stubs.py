@@ -354,6 +354,12 @@ TABLE: dict[str, tuple[Stub, ...]] = {
             "Timer and Compare time statements on tensors of one's own",
         ),
     ),
+    "utils.checkpoint": (
+        raises(
+            "SelectiveCheckpointContext create_selective_checkpoint_contexts",
+            "torch.compile(…, saved_bytes=…) chooses what is kept; checkpoint a smaller part",
+        ),
+    ),
     "utils.cpp_extension": (
         raises(
             "BuildExtension CppExtension CUDAExtension include_paths load load_inline",

@@ -31,7 +31,15 @@ class Parameter(Tensor):
 
     __torch_function__ = classmethod(disabled_torch_function_impl)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True, **own: Any):
+    def __init__(
+        self, data: Tensor | None = None, requires_grad: bool = True, *others: Any, **own: Any
+    ):
+        if hasattr(
+            self, "_value"
+        ):  # by the `__new__` of a derived class, whose arguments these are
+            return
+        if others:
+            raise TypeError(f"Parameter() takes 2 arguments but {2 + len(others)} were given")
         if not own.keys() <= _OWN:
             unexpected = sorted(own.keys() - _OWN)[0]
             raise TypeError(f"Parameter() got an unexpected keyword argument {unexpected!r}")
@@ -67,6 +75,15 @@ def _tensor(data: Any, what: str) -> Tensor:
     if not isinstance(data, Tensor):
         raise AttributeError(f"{what} takes a Tensor, not {type(data).__name__}")
     return data
+
+
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """Of classes of parameters that others write: tensors which say `_is_param` are theirs too."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or (
+            isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        )
 
 
 class _BufferMeta(type):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import Any
 
 from frontend.autograd.function import Function
@@ -25,12 +26,26 @@ from frontend.engine.tensors.state import (
 )
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.random import fork_rng, get_rng_state, set_rng_state
+from frontend.namespace.stubs import stubs
 from frontend.nn.modules.container import Sequential
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",
+    "CheckpointError", "CheckpointPolicy", "checkpoint",
+    "checkpoint_sequential", "get_device_states",
     "noop_context_fn", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
+globals().update(stubs("utils.checkpoint"))
+
+
+class CheckpointPolicy(Enum):
+    """What a policy says of an operation; contexts that ask one are not here."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
 def noop_context_fn() -> tuple[Any, Any]:

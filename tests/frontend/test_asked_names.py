@@ -22,6 +22,7 @@ from frontend.futures import Future, collect_all, wait_all
         ("sparse.SparseSemiStructuredTensor", "COO"), ("distributed.rpc.RRef", "send_object_list"),
         ("fx.experimental.proxy_tensor.make_fx", "torch.export"),
         ("_C.Graph", "TorchScript"),
+        ("utils.checkpoint.create_selective_checkpoint_contexts", "saved_bytes"),
         ("_C._functorch._add_batch_dim", "vmap"), ("_subclasses.FakeTensor", "meta"),
     ],
 )  # fmt: skip
@@ -33,6 +34,12 @@ def test_what_is_not_here_says_what_to_use(name: str, instead: str) -> None:
     assert not isinstance(torch.ones(1), absent)
     with pytest.raises(NotImplementedError, match=instead):
         absent()
+
+
+def test_families_have_the_class_they_derive_from() -> None:
+    from frontend.distributions.multivariate_normal import Distribution
+
+    assert Distribution is torch.distributions.Distribution
 
 
 def test_functional_is_what_torch_has() -> None:
@@ -208,3 +215,52 @@ def test_variables_are_tensors_over_the_same_memory() -> None:
     (y * 3).sum().backward()
     z.add_(1)
     assert y.grad is not None and y.grad.tolist() == [3.0, 3.0] and x.tolist() == [1.0, 1.0]
+
+
+def test_whether_tensors_lie_in_the_same_storage() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    alias = torch._C._is_alias_of
+    assert alias(x, x[1]) and alias(x[0], x[1]) and alias(x.detach(), x.t())
+    assert not alias(x, x.clone()) and not alias(x, torch.empty(6, device="meta"))
+
+
+def test_whether_a_function_mode_is_on() -> None:
+    enabled = torch._C._is_torch_function_mode_enabled
+    assert not enabled()
+    with torch.overrides.BaseTorchFunctionMode():
+        assert enabled()
+    assert not enabled()
+
+
+def test_parameters_by_another_class() -> None:
+    """As packages make of PyTorch's."""
+    from frontend.nn.parameter import _ParameterMeta
+
+    class Other(torch.Tensor, metaclass=_ParameterMeta):
+        pass
+
+    x = torch.ones(2)
+    assert not isinstance(x, Other)
+    x._is_param = True
+    assert isinstance(x, Other) and isinstance(torch.ones(2).as_subclass(Other), Other)
+    assert not isinstance(1, Other)
+
+
+def test_a_parameter_whose_class_makes_it_from_other_arguments() -> None:
+    """As geoopt's ManifoldParameter."""
+
+    class Named(nn.Parameter):
+        def __new__(cls, data: Any, name: str, *, scale: float, requires_grad: bool = True) -> Any:
+            self = torch.Tensor._make_subclass(cls, data * scale, requires_grad)
+            self.called = name
+            return self
+
+    p = Named(torch.ones(2), "p", scale=3.0)
+    assert p.called == "p" and p.tolist() == [3.0, 3.0] and p.requires_grad and p.is_leaf
+    net = nn.Module()
+    net.weight = p
+    assert [id(each) for each in net.parameters()] == [id(p)]
+    (p * 2).sum().backward()
+    assert p.grad is not None and p.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="takes 2 arguments but 3"):
+        nn.Parameter(torch.ones(2), True, "p")

@@ -31,6 +31,8 @@ if PathFinder.find_spec("torchvision") is None:
     assert torchvision is frontend.vision
 assert torch.Tensor.__module__ == "torch" and repr(torch.ones(1)) == "tensor([1.])"
 assert repr(nn.Parameter(torch.ones(1))).startswith("Parameter containing:\\ntensor([1.]")
+import functorch
+assert functorch.vmap is torch.func.vmap and not hasattr(functorch, "dim")
 assert torch is frontend and nn is frontend.nn and F is frontend.nn.functional
 assert Module is frontend.nn.Module and DataLoader is frontend.utils.data.DataLoader
 assert torch.optim.lr_scheduler.StepLR is frontend.optim.lr_scheduler.StepLR
@@ -48,7 +50,8 @@ except ModuleNotFoundError as error:
 else:
     raise AssertionError
 handle.remove()
-assert "torch" not in sys.modules and frontend.__name__ == "frontend"
+assert not {"torch", "functorch"} & sys.modules.keys()
+assert frontend.__name__ == "frontend"
 assert frontend.Tensor.__module__.startswith("frontend.engine.")
 assert all("graphc" not in each.version for each in metadata.distributions(name="torch"))
 print("done")

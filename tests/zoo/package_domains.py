@@ -399,11 +399,11 @@ def tianshou(z: Any) -> None:
     with z.torch.no_grad():
         z.show(policy(Batch(obs=observed, info={})).logits)
     for _ in range(3):
-        batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={}, weight=1.0)
+        batch = Batch(obs=observed, act=np.arange(5) % 3, returns=z.draw(5), info={})
         z.show(algorithm._update_with_batch(batch).loss)
 
 
-@package("torchrl", "torchrl.objectives", stops="PyTorch's own parts of torch.func")
+@package("torchrl", "torchrl.objectives")
 def torchrl(z: Any) -> None:
     from tensordict import TensorDict
     from tensordict.nn import TensorDictModule
@@ -548,10 +548,10 @@ def torchsummary(z: Any) -> None:
 def ptflops(z: Any) -> None:
     from ptflops import get_model_complexity_info
 
-    for backend in ("pytorch", "aten"):
-        z.show(*get_model_complexity_info(
-            _net(z), (6,), as_strings=False, print_per_layer_stat=False, backend=backend
-        ))  # fmt: skip
+    # Its other backend, "aten", is a TorchDispatchMode.
+    z.show(*get_model_complexity_info(
+        _net(z), (6,), as_strings=False, print_per_layer_stat=False, backend="pytorch"
+    ))  # fmt: skip
 
 
 @package("thop", light=True)

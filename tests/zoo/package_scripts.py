@@ -263,7 +263,7 @@ def gpytorch(z: Any) -> None:
     z.show(losses)
 
 
-@package("e3nn.o3", stops="fx records the operands of einsum as one tuple")
+@package("e3nn.o3")
 def e3nn(z: Any) -> None:
     from e3nn import o3
 

@@ -172,3 +172,23 @@ def test_lazy_properties_are_computed_once() -> None:
 
     slow = Slow()
     assert (slow.value, slow.value, slow.calls) == (7, 7, 1)
+
+
+def test_a_factor_that_a_derived_class_gives() -> None:
+    """As gpytorch's normal distribution of a covariance that is computed when it is asked for."""
+
+    class Lazy(D.MultivariateNormal):
+        def __init__(self, loc: Any, factor: Any):
+            self.loc, self.factor = loc, factor
+            D.Distribution.__init__(self, (), loc.shape, validate_args=False)
+
+        @property
+        def _unbroadcasted_scale_tril(self) -> Any:
+            return self.factor
+
+    loc, factor = torch.tensor([1.0, 2.0]), torch.tensor([[2.0, 0.0], [0.5, 1.0]])
+    whole = D.MultivariateNormal(loc, scale_tril=factor)
+    lazy, x = Lazy(loc, factor), torch.tensor([0.3, 0.4])
+    assert lazy.log_prob(x).tolist() == whole.log_prob(x).tolist()
+    assert lazy.variance.tolist() == whole.variance.tolist()
+    assert lazy.covariance_matrix.tolist() == whole.covariance_matrix.tolist()
