@@ -148,6 +148,17 @@ def test_any_number_of_rows(name: str, rows: int) -> None:
             np.testing.assert_array_equal(own, each)
 
 
+def test_inputs_of_any_number_of_rows() -> None:
+    weight = weight_of(named("Q4_K"))
+    compiled = torch.compile(lambda x: F.linear(x, weight), fullgraph=True)
+    with torch.no_grad():
+        for count in (3, 7, 12):
+            x = torch.randn(count, COLUMNS)
+            torch._dynamo.mark_dynamic(x, 0)
+            np.testing.assert_array_equal(compiled(x).numpy(), F.linear(x, weight).numpy())
+    assert "3 calls at 3 sizes" in str(compiled.explain())
+
+
 def test_rows_are_rounded_block_by_block() -> None:
     x = np.random.default_rng(1).standard_normal((3, 96)).astype(np.float32)
     x[0, :32] = 0
