@@ -4,10 +4,11 @@
     python benchmarks/llama.py                              # 0.3 B parameters, all three kinds
     python benchmarks/llama.py --size 1.1b --kind Q4_0 --threads 2
     python benchmarks/llama.py --pack                       # ours with packed copies of the weights
+    python benchmarks/llama.py --activations float32        # ours with activations in floats
 
 Weights are drawn as valid blocks, of which `gguf` cannot write some. Prompt and continuation are
 512 and 48 tokens; the best of all turns counts. Memory is what the process had at most, less what
-it had before the model. Ours computes with float activations, llama.cpp with blocks of int8.
+it had before the model. Both compute with activations in blocks of int8, ours also with floats.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 SIZES = {"0.3b": (1024, 20, 2816, 16, 4), "1.1b": (2048, 22, 5632, 32, 4)}
 """Width, layers, inner width, heads, and heads of keys and values."""
 KINDS = ("Q8_0", "Q4_0", "Q4_K_M")
+ACTIVATIONS = ("float32", "int8")
 WORDS, PROMPT, COUNT = 32000, 512, 48
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -109,21 +111,21 @@ def held() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def ours(path: Path, threads: int, pack: bool) -> dict[str, float]:
+def ours(path: Path, options: argparse.Namespace) -> dict[str, float]:
     sys.path.append(str(EXAMPLES))
     import generate
 
     import frontend as torch
 
-    if not pack:
+    if not options.pack:
         torch.compiler.set_packing_limit(0)
     before = held()
-    state, metadata = torch.gguf.load(path, quantized=True)
+    state, metadata = torch.gguf.load(path, quantized=True, activations=options.activations)
     model = generate.model_of(state, metadata, PROMPT + COUNT)
     del state
 
     def compile(function: Any) -> Any:
-        return torch.compile(function, threads=threads, fullgraph=True)
+        return torch.compile(function, threads=options.threads, fullgraph=True)
 
     following = generate.writer(model, 0, 1, compile)
     prompt = [int(i) for i in np.random.default_rng(1).integers(3, WORDS, PROMPT)]
@@ -133,14 +135,14 @@ def ours(path: Path, threads: int, pack: bool) -> dict[str, float]:
     return {"prompt": PROMPT / times[0], "token": 1 / each, "memory": most() - before}
 
 
-def llama_cpp(path: Path, threads: int, pack: bool) -> dict[str, float]:
+def llama_cpp(path: Path, options: argparse.Namespace) -> dict[str, float]:
     import xllamacpp
 
     before = held()
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx, params.n_parallel = PROMPT + COUNT + 64, 1
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     params.warmup, params.verbosity = True, 0
     server = xllamacpp.Server(params)
     prompt = [int(i) for i in np.random.default_rng(1).integers(3, WORDS, PROMPT)]
@@ -163,7 +165,8 @@ SIDES = {"ours": ours, "llama.cpp": llama_cpp}
 def turn(side: str, path: Path, options: argparse.Namespace) -> dict[str, float]:
     command = [
         sys.executable, __file__, "--side", side, "--file", str(path), "--threads",
-        str(options.threads), *(["--pack"] if options.pack else []),
+        str(options.threads), "--activations", options.activations,
+        *(["--pack"] if options.pack else []),
     ]  # fmt: skip
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
@@ -179,11 +182,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2, help="turns of each (default: 2)")
     parser.add_argument("--pack", action="store_true", help="ours keeps packed copies of weights")
+    parser.add_argument("--activations", choices=ACTIVATIONS, default="int8", help="ours (int8)")
     parser.add_argument("--side", choices=list(SIDES), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        print(json.dumps(SIDES[options.side](options.file, options.threads, options.pack)))
+        print(json.dumps(SIDES[options.side](options.file, options)))
         return
     for kind in options.kind:
         with tempfile.TemporaryDirectory() as folder:

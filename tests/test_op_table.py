@@ -13,7 +13,7 @@ The oracle is the reference run in float64 on the same values. Bounds:
 | movement, gather, …_set, generate, positions, all integers and bools | equal |
 | sum, cumsum, contraction, scatter | 16·ε·Σ|a||b|, summed by the op itself on absolute values |
 | prod, cumprod | n·ε·|product| |
-| composite, logcumsumexp, region | 32·ε times the greatest magnitude of the result |
+| composite, logcumsumexp, region, block_matmul | 32·ε times the greatest magnitude of the result |
 | host (NumPy and its LAPACK, at every level) | 256·ε of the same |
 | gradients, reference against numeric | 2e-6 of the greatest magnitude, at least 1 (step 1e-5) |
 | gradients, eager and compiled against reference | 64·ε of the same, in f64 |
@@ -56,13 +56,16 @@ def samples_of(op: Any) -> tuple[Sample, ...]:
 
 def as_dtype(sample: Sample, dtype: DType) -> Sample | None:
     """The sample with its float operands (its integers, where it has no floats) in `dtype`;
-    indices are i64 beside f32, i32 beside f64, graphs among the attributes have the float
-    operands' dtype. None where the sample has no such variant."""
+    indices are i64 beside f32, i32 beside f64, but for bytes; graphs among the attributes have the
+    float operands' dtype. None where the sample has no such variant."""
     kinds = {operand.dtype.kind for operand in sample.operands}
     main = next((kind for kind in "fib" if kind in kinds), "")
     if main == "f":
         index = np.int32 if dtype is DType.f64 else np.int64
-        cast = {"f": lambda x: _converted(x, dtype), "i": lambda x: x.astype(index)}
+        cast = {
+            "f": lambda x: _converted(x, dtype),
+            "i": lambda x: x if x.dtype.itemsize == 1 else x.astype(index),
+        }
     elif main == "i" and dtype.is_integer:
         fits = all(np.array_equal(x.astype(dtype.numpy), x) for x in sample.operands)
         cast = {"i": lambda x: x.astype(dtype.numpy)}
@@ -191,6 +194,8 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
     """The greatest error allowed of a float result (see the table above), or None for equal."""
     if op.name in ("scatter_set", "index_set"):
         return None
+    if op.kind in ("composite", "region") or op.name in ("logcumsumexp", "block_matmul"):
+        return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
     if op.kind in ("contract", "scatter") or op.name in ("sum", "cumsum"):
         absolute = tuple(np.abs(x) if is_float(x) else x for x in sample.operands)
         return SUM * epsilon * oracle(op, replace(sample, operands=absolute))[0]
@@ -200,8 +205,6 @@ def bound(op: Any, sample: Sample, want: np.ndarray, epsilon: float) -> Any:
         return op.ulps * epsilon * np.max(np.abs(want), initial=0)
     if op.kind == "host":
         return HOST * epsilon * np.max(np.abs(want), initial=0)
-    if op.kind in ("composite", "region") or op.name == "logcumsumexp":
-        return COMPOSITE * epsilon * np.max(np.abs(want), initial=0)
     return None
 
 

@@ -3,7 +3,8 @@
     state, metadata = frontend.gguf.load("model.gguf", quantized=True)
 
 container: the file, checked; kinds: how blocks of each kind are numbers; files: `load`; weights:
-tensors that stay integers and scales; assigning: models that have them. docs/precision.md.
+tensors that stay integers and scales; block_product: their products with activations in int8;
+assigning: models that have them. docs/precision.md.
 """
 
 from frontend.gguf.assigning import assign as assign

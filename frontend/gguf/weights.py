@@ -6,7 +6,8 @@ out: an object that `linear` and `embedding` take for a weight, and that gives t
 A block has its scale ahead of its integers, an order that nothing reads fast. So what blocks hold
 is kept apart, integers beside scales, bit for bit and in as many bytes: 6-bit scales alone come to
 take 8, and the integers that IQ4_NL, IQ4_XS and MXFP4 name by 4 bits. Each such part lies in tiles
-of 64 rows, neighbouring rows side by side, as products read it.
+of 64 rows, neighbouring rows side by side, as products read it: of integers one of each row, or,
+for activations in int8, four.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from frontend.engine.tensors.dtypes import CPU, Size
 from frontend.engine.tensors.tensor import Tensor, make
+from frontend.gguf.block_product import block_linear, in_quads, out_of_quads
 from frontend.gguf.kinds import KINDS, Array, Kind, Parts
 from frontend.nn import functional as F
 from frontend.nn.modules.module import Module
@@ -32,6 +34,11 @@ TILE = 64
 FEWEST = 16
 """A tile of fewer is not made: then all rows lie side by side."""
 BYTE = 8
+SIGN = 128
+"""What is added to integers of 8 bits, which have a sign, for activations in int8."""
+ACTIVATIONS = ("float32", "int8")
+INTEGERS = ("whole", "above")
+"""The parts that hold integers of elements."""
 QUANTIZED = {kind.name: kind for kind in KINDS.values() if kind.unpack is not None}
 
 
@@ -44,8 +51,15 @@ class QuantizedWeight(Module):
     functions raise TypeError. It has no gradients, and hands them on. Its parts are buffers of a
     Module, so state dicts hold them; casts (`model.half()`) leave them as they are.
 
+    With `activations="int8"` `linear` rounds its input to integers of 8 bits, a scale for each
+    block of 32 (16 where a kind's scales are for 16), and multiplies integers: exact sums within a
+    block, the blocks added in order in float32, as `graphc.ops.nn.block_products` says; results are
+    in the input's dtype. It has no gradient then, and raises RuntimeError where one is asked for.
+    All else is as it is without, but for the order of the parts in memory.
+
     Made from `blocks`, uint8 [blocks, bytes of one], or else of zeros, to be loaded. Raises
-    ValueError for a kind that has no blocks, and for a shape or blocks that do not fit.
+    ValueError for a kind that has no blocks, for other activations, and for a shape or blocks that
+    do not fit.
     """
 
     above: Tensor | None
@@ -55,11 +69,15 @@ class QuantizedWeight(Module):
     dtype: ClassVar[DType] = DType.f32
     device: ClassVar[Any] = CPU
 
-    def __init__(self, kind: str, shape: Sequence[int], blocks: Array | None = None) -> None:
+    def __init__(
+        self, kind: str, shape: Sequence[int], blocks: Array | None = None,
+        activations: str = "float32",
+    ) -> None:  # fmt: skip
         super().__init__()
         if kind not in QUANTIZED:
             raise ValueError(f"{kind!r} is no quantized kind: there are {', '.join(QUANTIZED)}")
-        self.kind, self.shape = kind, Size(shape)
+        check_activations(activations)
+        self.kind, self.shape, self.activations = kind, Size(shape), activations
         one, size = self._kind.elements, math.prod(shape)
         if not shape or size == 0 or shape[-1] % one:
             raise ValueError(
@@ -78,8 +96,10 @@ class QuantizedWeight(Module):
         rows = size // shape[-1]
         tile = math.gcd(rows, TILE)
         self.tile = rows if tile < FEWEST else tile
-        for name, part in _parts_of(self._kind, blocks, rows).items():
-            tiled = part.reshape(rows // self.tile, self.tile, -1).transpose(0, 2, 1)
+        quads = activations == "int8"
+        for name, part in _parts_of(self._kind, blocks, rows, quads).items():
+            together = (4,) if quads and name in INTEGERS else ()
+            tiled = part.reshape(rows // self.tile, self.tile, -1, *together).swapaxes(1, 2)
             self.register_buffer(name, _tensor(np.ascontiguousarray(tiled)))
         for name in OPTIONAL:
             if name not in self._buffers:
@@ -110,7 +130,8 @@ class QuantizedWeight(Module):
         return sum(part.nbytes for part in self.buffers())
 
     def extra_repr(self) -> str:
-        return f"{self.kind}, {list(self.shape)}"
+        how = "" if self.activations == "float32" else f", activations={self.activations!r}"
+        return f"{self.kind}, {list(self.shape)}{how}"
 
     # -- what it stands for ------------------------------------------------------------------------
 
@@ -121,31 +142,43 @@ class QuantizedWeight(Module):
     def rows(self, indices: Any) -> Tensor:
         """Rows of a matrix, in float32: indices [*] to [*, columns]."""
         tile, place = indices // self.tile, indices % self.tile
-        return self._floats(lambda part: part[tile, :, place])
+        return self._floats(lambda part: part[tile, :, place].reshape(*indices.shape, -1))
 
     def _rows(self, part: Tensor) -> Tensor:
         """A part as it lies in rows."""
-        rows: Tensor = part.transpose(1, 2).reshape(part.shape[0] * self.tile, part.shape[1])
+        rows: Tensor = part.transpose(1, 2).reshape(part.shape[0] * self.tile, -1)
         return rows
 
     def _floats(self, read: Callable[[Any], Tensor]) -> Any:
         """Rows in floats, by what `read` makes of each part."""
-        bits = self._kind.bits
-        whole = read(self.whole)
-        if self.above is not None:
-            whole = unpack_bits(whole, read(self.above), bits=bits[0], high_bits=bits[1])
-        elif bits[0] != BYTE:
-            whole = unpack_bits(whole, bits=bits[0])
+        whole = self._integers(read)
         scale = _product(read, self.scale, self.scales)
         *outer, columns = whole.shape
         numbers = whole.to(DType.f32).reshape(*outer, scale.shape[-1], -1)
-        if self._kind.offset:
-            numbers = numbers - self._kind.offset
+        if self.zero:
+            numbers = numbers - self.zero
         numbers = numbers * scale.unsqueeze(-1)
         if self.minimum is not None:
             minimum = _product(read, self.minimum, self.minimums).unsqueeze(-1)
             numbers = numbers + minimum if self.minimums is None else numbers - minimum
         return numbers.reshape(*outer, columns)
+
+    @property
+    def zero(self) -> int:
+        """The integer that stands for zero."""
+        of_bytes = self.activations == "int8" and self._kind.bits[0] == BYTE
+        return SIGN if of_bytes else self._kind.offset
+
+    def _integers(self, read: Callable[[Any], Tensor]) -> Any:
+        """Rows of integers, by what `read` makes of each part."""
+        bits, whole = self._kind.bits, read(self.whole)
+        above = None if self.above is None else read(self.above)
+        if self.activations == "int8":
+            whole = out_of_quads(whole, bits[0])
+            return whole if above is None else whole + out_of_quads(above, bits[1]) * 2 ** bits[0]
+        if above is not None:
+            return unpack_bits(whole, above, bits=bits[0], high_bits=bits[1])
+        return whole if bits[0] == BYTE else unpack_bits(whole, bits=bits[0])
 
     # -- what reads it -----------------------------------------------------------------------------
 
@@ -201,7 +234,9 @@ def _floats_of(name: str, weight: Any) -> QuantizedWeight:
 
 
 def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    wide = _floats_of("linear", weight).dequantize()
+    if _floats_of("linear", weight).activations == "int8":
+        return block_linear(input, weight, weight._kind.bits, bias)
+    wide = weight.dequantize()
     return F.linear(input, wide.to(input.dtype), bias)
 
 
@@ -220,21 +255,32 @@ READERS: dict[str, Callable[..., Any]] = {"linear": _linear, "embedding": _embed
 # -- making one ------------------------------------------------------------------------------------
 
 
-def _parts_of(kind: Kind, blocks: Array, rows: int) -> dict[str, Array]:
-    """The parts of blocks, each [rows, bytes or numbers of a row]."""
+def check_activations(activations: str) -> None:
+    """Raises ValueError for a form of products that there is not."""
+    if activations not in ACTIVATIONS:
+        raise ValueError(f"activations are {' or '.join(ACTIVATIONS)}, not {activations!r}")
+
+
+def _parts_of(kind: Kind, blocks: Array, rows: int, quads: bool) -> dict[str, Array]:
+    """The parts of blocks, each [rows, bytes or numbers of a row]; `quads`: bytes are shared as
+    `block_products` has them."""
     pieces: dict[str, list[Array]] = {}
     for parts in kind.parts(blocks):
-        for name, part in _packed(kind, parts):
+        for name, part in _packed(kind, parts, quads):
             pieces.setdefault(name, []).append(part)
     return {name: np.concatenate(each).reshape(rows, -1) for name, each in pieces.items()}
 
 
-def _packed(kind: Kind, parts: Parts) -> Iterable[tuple[str, Array]]:
+def _packed(kind: Kind, parts: Parts, quads: bool) -> Iterable[tuple[str, Array]]:
     whole = parts.whole.reshape(len(parts.whole), kind.elements)
     low, *high = kind.bits
-    yield "whole", whole if low == BYTE else _joined(whole, low)
+    joined = in_quads if quads else _joined
+    if low == BYTE:
+        yield "whole", whole.view(np.uint8) ^ np.uint8(SIGN) if quads else whole
+    else:
+        yield "whole", joined(whole, low)
     for bits in high:
-        yield "above", _joined(whole >> low, bits)
+        yield "above", joined(whole >> low, bits)
     for name in ("scale", "scales", "minimum", "minimums"):
         part = getattr(parts, name)
         if part is not None:

@@ -83,13 +83,17 @@ def dequantized(node_of: Callable[[Value], Node], matrix: Value) -> Dequantized 
 
 
 def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int, Dequantized]:
-    """The matrix products whose second operand is dequantized, and read by such products alone."""
+    """The matrix products whose second operand is dequantized, and read by such products alone;
+    those of integers in blocks, whose scales are computed where they are read."""
     matrices = {}
     for identity, node in enumerate(graph.nodes):
+        factor = None
         if node.op == "matmul":
             factor = dequantized(lambda value: graph.nodes[value.node], node.operands[1])
-            if factor is not None:
-                matrices[identity] = factor
+        elif node.op == "block_matmul":
+            factor = _of_blocks(graph, node)
+        if factor is not None:
+            matrices[identity] = factor
     inside = {
         identity for factor in matrices.values() for identity in factor.nodes
     } | matrices.keys()
@@ -101,6 +105,28 @@ def in_products(graph: Graph, users: Mapping[Value, Sequence[int]]) -> dict[int,
             for node in factor.computed(graph)
         )
     }  # fmt: skip
+
+
+def _of_blocks(graph: Graph, node: Node) -> Dequantized | None:
+    """What the right operand's bytes, scales and minimums are made of element by element. None
+    where that is too much work for a scale of a block."""
+    nodes, sources, work, todo = set[int](), dict[Value, None](), 0, list(node.operands[2:])
+    while todo:
+        value = todo.pop()
+        if value.node in nodes or value in sources:
+            continue
+        made_by = graph.nodes[value.node]
+        constant = made_by.op == CONSTANT and made_by.attribute("value").scalar is not None
+        of_elements = made_by.op not in (INPUT, CONSTANT) and (
+            made_by.op in INDEX_MAPS or lookup(made_by.op).kind == "elementwise"
+        )
+        if not (constant or of_elements):
+            sources[value] = None
+            continue
+        nodes.add(value.node)
+        work += int(getattr(lookup(made_by.op), "cost", 0)) if of_elements else 0
+        todo += reversed(made_by.operands)
+    return Dequantized(frozenset(nodes), tuple(sources)) if work <= LIMIT else None
 
 
 def _is_computed(node_of: Callable[[Value], Node], value: Value, matrix: TensorType) -> bool:

@@ -107,6 +107,16 @@ def test_what_it_prints(example: Any, path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("random.gguf: 20 tensors")
 
 
+def test_activations_in_int8(example: Any, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compiled and eager write the same."""
+    arguments = ["--prompt", "7,1", "--count", "6", "--activations", "int8"]
+    texts = []
+    for more in ([], ["--eager"]):
+        assert example.main([str(path), *arguments, *more]) == 0
+        texts.append(capsys.readouterr().out.splitlines()[1])
+    assert texts[0] == texts[1] and len(texts[0].split()) == 6
+
+
 # -- vocabularies ----------------------------------------------------------------------------------
 
 

@@ -189,6 +189,9 @@ class Drawer:
     def draw_product_of_bytes(self) -> Tracked:
         return self.tracked(narrow.product_of_bytes(self.maker, *self.sizes(), self.inner()))
 
+    def draw_product_of_blocks(self) -> Tracked:
+        return self.tracked(narrow.product_of_blocks(self.maker, *self.sizes(), self.inner()))
+
     def draw_product_with_few_bits(self) -> Tracked:
         _, columns = self.sizes()
         x = self.widened(self.inner())

@@ -1,10 +1,10 @@
 """Products of narrow operands for drawn programs: what they are in float64, and how far off f32 may
 be; integers exactly.
 
-bf16 and f16, bytes, weights dequantized from 8 and 4 bits and from the kinds of GGUF, convolutions
-with their gradients, and attention. Each comes as a matrix of f32 beside its reference in NumPy. A
-bound is that of docs/precision.md: so many roundings of 2⁻²⁴ of the sum of magnitudes, what
-underflows, and that of the dtype that the result is rounded to.
+bf16 and f16, bytes, blocks of them that have scales, weights dequantized from 8 and 4 bits and from
+the kinds of GGUF, convolutions with their gradients, and attention. Each comes as a matrix of f32
+beside its reference in NumPy. A bound is that of docs/precision.md: so many roundings of 2⁻²⁴ of
+the sum of magnitudes, what underflows, and that of the dtype that the result is rounded to.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from graphc.ir.copying import copy_graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 from graphc.ops.nn.attention import attention as attention_op
+from graphc.ops.nn.block_products import block_matmul, pack_columns
 from graphc.ops.paired_convolution import (
     conv_of_halves,
     input_grad_of_halves,
@@ -292,6 +293,51 @@ def convolution_of_bytes(maker: Maker, greatest: int = 600) -> Product:
     exact = modulo(g.forward(x.astype(np.int64) - int(zero), w.astype(np.int64)))
     sums = flat(handle)
     return exactly(ops.cast(sums, dtype=DType.f32), exact.reshape(sums.shape))
+
+
+def product_of_blocks(maker: Maker, rows: int, columns: int, k: int) -> Product:
+    """Of integers of few bits in blocks that have scales, with a minimum or without; columns' bytes
+    lie in rows, turned, or in tiles of quads."""
+    block = maker.one([4, 16, 32, 64])
+    bits, high = maker.one([(8, 0), (4, 0), (2, 0), (4, 1), (4, 2), (2, 1), (1, 4)])
+    depth = -(-max(k, 1) // 64) * 64
+    x = maker.integers(DType.i8, rows, depth)
+    whole = maker.integers(DType.u8, depth, columns) >> (8 - bits - high)
+    zero = maker.one([0, 1 << (bits + high - 1), 255])
+    blocks = depth // block
+    x_scale, scale, least = (
+        maker.floats(*shape) for shape in ((rows, blocks), (blocks, columns), (blocks, columns))
+    )
+    operands = [maker.input(x), maker.input(x_scale)]
+    how = maker.one(["rows", "turned", "tiles"])
+    others = [pack_columns(whole, bits), scale]
+    others += [pack_columns(whole >> bits, high)] if high else []
+    others += [least] if (with_least := maker.chance(0.5)) else []
+    operands += [_lying(maker, array, how) for array in others]
+    handle = block_matmul(*operands, block=block, zero=zero, bits=bits, high_bits=high)
+    apart = x.astype(np.float64).reshape(rows, blocks, block)
+    numbers = whole.astype(np.float64).reshape(blocks, block, columns) - zero
+    terms = np.einsum("mbk,bkn->mbn", apart, numbers) * scale
+    sizes = np.abs(terms)
+    if with_least:
+        below = apart.sum(axis=2)[..., None] * least
+        terms, sizes = terms + below, sizes + np.abs(below)
+    exact = (terms * x_scale[..., None]).sum(axis=1)
+    size = (sizes * np.abs(x_scale[..., None])).sum(axis=1)
+    return Product(handle, exact, (blocks + 2) * (UNIT * size + SUBNORMAL))
+
+
+def _lying(maker: Maker, array: Array, how: str) -> Any:
+    """A matrix [k, n] that lies in memory so."""
+    k, n = array.shape
+    if how == "turned":
+        return ops.transpose(maker.input(np.ascontiguousarray(array.T)), permutation=(1, 0))
+    if how == "rows":
+        return maker.input(array)
+    tile, together = math.gcd(n, 64), 4 if array.dtype == np.uint8 else 1
+    apart = array.reshape(k // together, together, n // tile, tile).transpose(2, 0, 3, 1)
+    whole = ops.transpose(maker.input(np.ascontiguousarray(apart)), permutation=(1, 3, 0, 2))
+    return ops.reshape(whole, shape=(k, n))
 
 
 # -- weights that are dequantized ------------------------------------------------------------------

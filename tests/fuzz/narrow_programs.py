@@ -99,6 +99,15 @@ def _dynamic_linear(x: Any, w: Any, scale: Any) -> Any:
     return total * broadcast_to(step, total.shape) * broadcast_to(scale, total.shape)
 
 
+def _linear_of_blocks(x: Any, low: Any, scale: Any, *, bits: int, zero: int) -> Any:
+    """Rows quantized by blocks of 32, as `linear` has it for GGUF's weights and int8."""
+    rows, depth = x.shape
+    apart = ops.reshape(x, shape=(rows, depth // 32, 32))
+    step = ops.max(ops.abs(apart), axes=(2,)) * (1 / 127) + 1e-6
+    whole = ops.quantize(x, step, low=-127, high=127, dtype=DType.i8)
+    return ops.block_matmul(whole, step, low, wide(scale), block=32, bits=bits, zero=zero)
+
+
 def _static_convolution(x: Any, w: Any, scale: Any, **how: Any) -> Any:
     """Bytes in and out, as between the layers of a converted model."""
     zero = ops.cast(broadcast_to(lift(99, wide(scale)), ()), dtype=x.dtype)
@@ -125,6 +134,12 @@ BYTES = [
     Program("dynamic linear", _dynamic_linear, lambda m: [
         m(m.normal(3, 33), m.bytes(20, 33), m.positive(20)),
         m(m.normal(1, 64), m.bytes(70, 64), m.positive(70)),
+    ]),
+    Program("linear of blocks", _linear_of_blocks, lambda m: [
+        m(m.normal(3, 64), unsigned(m, 64, 20), m.positive(2, 20).astype(np.float16), bits=8,
+          zero=128),
+        m(m.normal(1, 96), unsigned(m, 48, 70), m.positive(3, 70).astype(np.float16), bits=4,
+          zero=8),
     ]),
     Program("static convolution", _static_convolution, _bytes_convolved),
     Program("rounded linear", _rounded_linear, lambda m: [

@@ -73,7 +73,7 @@ def narrow_product(maker: narrow.Maker, one: Any) -> Any:
     """A product of narrow operands, f32, most with the shape of `one`, which may be an operand."""
     rows, columns = one.shape
     k = int(maker.one([1, 2, 5, 8, 17, 40, 70]))
-    kind = int(maker.random.integers(0, 7))
+    kind = int(maker.random.integers(0, 8))
     if kind == 0:
         return narrow.product_of_halves(maker, rows, columns, k).handle
     if kind == 1:
@@ -84,6 +84,8 @@ def narrow_product(maker: narrow.Maker, one: Any) -> Any:
         return narrow.convolution_of_bytes(maker, 80).handle
     if kind == 4:
         return narrow.attention(maker, 12).handle
+    if kind == 7:
+        return narrow.product_of_blocks(maker, rows, columns, k).handle
     gguf = kind == 5
     k = int(maker.one([32, 64, 256])) if gguf else k
     more = maker.floats(rows, k)

@@ -34,7 +34,8 @@ out is. Everything else is, to the bit.
 Storage types (f16, bf16, u8, i8, i16, u16, u32, u64) are only moved, selected, bitcast and
 converted. A float becomes u8, i8 or i16 by way of i32.
 
-The attribute of `dot_pairs` tells whether certainly no element and no sum is denormal.
+The attribute of `dot_pairs` tells whether certainly no element and no sum is denormal, that of
+`dot_quads`, where it has one, that no u8 is above 127.
 
 `maximum(0, x)` with the constant first is a single instruction: only the first operand needs a
 test for NaN, and the compiler sees that a constant is none. A constant other than 0 may be second.
@@ -217,11 +218,13 @@ def _dot_quads(types: Types, attribute: Any) -> VectorType:
     result = _same(types)
     if result.dtype is not DType.i32 or result.is_scalar:
         raise _fail(f"wants vectors of i32, has {result}")
+    if attribute not in (None, True):
+        raise _fail(f"the attribute is true or none, not {attribute!r}")
     return result
 
 
 def _least_pairs(types: Types, attribute: Any) -> VectorType:
-    return _dot_quads(types, attribute)
+    return _dot_quads(types, None)
 
 
 def _splat(types: Types, attribute: Any) -> VectorType:

@@ -18,26 +18,10 @@ from graphc.codegen.loop_ir.opcodes import TABLE_SIZE
 from graphc.errors import LoweringError
 from graphc.ir.types import DType
 from graphc.ops.conversion import convert
+from graphc.ops.kinds.numpy_fma import fma32
 from graphc.system import c_function
 
 Array = np.ndarray[Any, Any]
-
-
-def fma32(a: Array, b: Array, c: Array) -> Array:
-    """a*b + c of f32, rounded once.
-
-    The product is exact in f64. The sum is rounded to odd there, by the error that Knuth's two-sum
-    gives, so that rounding it again to f32 rounds the exact sum (Boldo and Melquiond, 2008).
-    """
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = c.astype(np.float64)
-    total = product + addend
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    even = (total.view(np.int64) & 1) == 0
-    wrong = np.isfinite(total) & (error != 0) & even
-    odd = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
-    return np.where(wrong, odd, total).astype(np.float32)
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:

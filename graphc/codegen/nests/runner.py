@@ -8,7 +8,7 @@ element of the result is stored twice or never, a stage has no room.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -36,13 +36,17 @@ Array = np.ndarray[Any, Any]
 class Products:
     """Operands [batch, rows, sum] and [batch, columns, sum], each role's coordinates in one axis,
     and where they have an element: a product without one of them is skipped. `blocks`: where K
-    blocks begin, in order, and the end of the last one."""
+    blocks begin, in order, and the end of the last one. `scaled(totals, sums, b, at)`: what totals
+    are with the sums of block b more, for results at an open mesh; None: they are added. `dtype`:
+    of results, if that is not the operands'."""
 
     broadcast: Array
     vectors: Array
     has_broadcast: Array
     has_vectors: Array
     blocks: tuple[int, ...]
+    scaled: Callable[[Array, Array, int, tuple[Array, ...]], Array] | None = None
+    dtype: Any = None
 
 
 @dataclass(slots=True)
@@ -70,7 +74,8 @@ class _Results:
 
     def __init__(self, nest: Nest, products: Products) -> None:
         batch, rows, _ = products.broadcast.shape
-        self.values = np.zeros((batch, rows, products.vectors.shape[1]), products.broadcast.dtype)
+        dtype = products.dtype or products.broadcast.dtype
+        self.values = np.zeros((batch, rows, products.vectors.shape[1]), dtype)
         self.stored = np.zeros(self.values.shape, np.int64)
 
     def store(self, at: tuple[Array, ...], values: Array, again: bool, leaf: Leaf) -> None:
@@ -265,8 +270,12 @@ class _ProductsPart(NestWalk):
         if indices and (indices.start not in blocks or indices.stop not in blocks):
             said = f"{leaf.text} adds products {indices.start} to {indices.stop} as K blocks"
             raise broken("N5", said)
+        scaled, none = self.products.scaled, zeros.astype(self.products.broadcast.dtype)
         for begin, end in pairwise(b for b in blocks if indices.start <= b <= indices.stop):
-            total = total + self._chain(zeros, mesh, range(begin, end))
+            sums = self._chain(none, mesh, range(begin, end))
+            total = total + sums if scaled is None else scaled(
+                total, sums, blocks.index(begin), mesh
+            )  # fmt: skip
         return total
 
     def _chain(self, total: Array, mesh: tuple[Array, ...], indices: range) -> Array:

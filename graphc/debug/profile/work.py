@@ -73,17 +73,17 @@ def _split(graph: Graph) -> tuple[float, float]:
 def _met(graph: Graph, node: Node) -> float:
     """Which part of a convolution's products meets an element of the image: the others, in the
     padding or between strides, need not be computed. 1 for other ops."""
+    name = node.op.removeprefix("paired_")
+    if not name.startswith("conv"):
+        return 1.0
     x, y = (graph.type_of(value).shape[2:] for value in node.operands)
     result = node.types[0].shape[2:]
-    name = node.op.removeprefix("paired_")
     if name == "conv":
         image, kernel, positions, over = x, y, result, result
     elif name == "conv_input_grad":
         image, kernel, positions, over = result, y, x, result
-    elif name == "conv_weight_grad":
-        image, kernel, positions, over = x, result, y, y
     else:
-        return 1.0
+        image, kernel, positions, over = x, result, y, y
     geometry: dict[str, Any] = dict(node.attributes)
     steps = (geometry["stride"], geometry["padding"], geometry["dilation"])
     met = [_meeting(*sizes) for sizes in zip(image, kernel, positions, *steps, strict=True)]

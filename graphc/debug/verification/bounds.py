@@ -40,7 +40,7 @@ def numpy_bound(node: Node, operands: tuple[Array, ...], result: Array) -> Any:
         # One step of the denormal range besides: docs/arithmetic.md.
         return _spacing(result) * (2 * op.ulps) + _least(result) if op.ulps else zero
     unit = float(np.finfo(result.dtype).eps) / 2
-    if isinstance(op, Contract):
+    if isinstance(op, Contract) and not op.in_order:
         types = tuple(TensorType.of(array) for array in operands)
         terms = math.prod(op.space(types, **dict(node.attributes)).k)
         magnitudes = op.compute(tuple(map(np.abs, operands)), parameters(node))[0]

@@ -16,6 +16,6 @@
 | region | when the graphs that its nodes hold run, and on what | cond, while_loop, scan |
 
 A kind is a subclass of `Op` (op.py) in a file of its name. Scalar rules run over an algebra: for
-eager and the reference that is numpy_algebra.py (and numpy_convolution.py). Index maps
-are expressions: index_expr.py.
+eager and the reference that is numpy_algebra.py (and numpy_convolution.py; numpy_fma.py is what
+NumPy has no function for). Index maps are expressions: index_expr.py.
 """

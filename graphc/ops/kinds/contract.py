@@ -67,6 +67,8 @@ class Contract(Op):
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
 
     kind = "contract"
+    in_order = False
+    """Whether `compute` adds up in the order of kernels, and so has their bits."""
 
     def __init__(
         self,

@@ -5,12 +5,14 @@ recurrent (cells) are what models are built of; pooling reduces sliding windows 
 the movements); resampling is interpolation, sampling what is read at places that are data; boxes
 are those of detection; sparse_products what a matrix of few elements is multiplied by;
 quantization is integers that stand for floats, int_convolution
-convolutions of them; losses end a training step.
+convolutions of them, block_products products whose blocks along k have scales; losses end a
+training step.
 """
 
 from graphc.ops.nn import (
     activations,
     attention,
+    block_products,
     boxes,
     embedding,
     int_convolution,
@@ -28,6 +30,7 @@ from graphc.ops.nn import (
 __all__ = [
     "activations",
     "attention",
+    "block_products",
     "boxes",
     "embedding",
     "int_convolution",

@@ -17,11 +17,11 @@ from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
-from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.target import Target, executable, named, running
 from graphc.ir.handle import broadcast_to
 from graphc.ops import contract, indexing, movement, order, reduce
 from graphc.ops import elementwise as e
+from graphc.ops.kinds.numpy_fma import fma32
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec
 from graphc.schedule.run_plan import run_plan

@@ -12,9 +12,9 @@ from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue, VectorType, result_type
-from graphc.codegen.loop_ir.operations import fma32
 from graphc.errors import VerifyError
 from graphc.ir.types import COMPILED, DType
+from graphc.ops.kinds.numpy_fma import fma32
 
 F32, F64, I32, I64, BOOL = DType.f32, DType.f64, DType.i32, DType.i64, DType.bool
 DTYPES = [F32, F64, I32, I64, BOOL]

@@ -23,6 +23,7 @@ from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
 from graphc.ops.kinds.movement import Case, guards_hold, take_where
+from graphc.ops.nn.block_products import add_block, block_matmul, integers_of, parts_of
 
 
 def contract_by_nest(
@@ -44,6 +45,8 @@ def products_of(body: Graph, swapped: bool, operands: tuple[Array, ...]) -> Prod
     """The products of the op's `operands` in their roles; `swapped`: as in a ContractionView. The
     body's extents are numbers."""
     view = ContractionView(body, swapped)
+    if view.op is block_matmul:
+        return _of_blocks(operands, view.attributes)
     space = view.op.space(view.types, **view.attributes)
 
     def operand(rule: Any, results: Shape) -> tuple[Array, Array]:
@@ -58,6 +61,23 @@ def products_of(body: Graph, swapped: bool, operands: tuple[Array, ...]) -> Prod
     left, right = operand(view.op.left, space.m), operand(view.op.right, space.n)
     broadcast, vectors = (right, left) if swapped else (left, right)
     return Products(broadcast[0], vectors[0], broadcast[1], vectors[1], k_blocks(space.k))
+
+
+def _of_blocks(operands: tuple[Array, ...], attributes: dict[str, Any]) -> Products:
+    """Those of integers in blocks that have scales."""
+    x, x_scale, low, scale, high, minimum = parts_of(operands, attributes)
+    columns = integers_of(low, high, attributes).T[None]
+    rows, block = x.astype(np.int32)[None], attributes["block"]
+    wholes = rows[0].reshape(len(x), scale.shape[0], block).sum(axis=2)
+
+    def scaled(total: Array, sums: Array, b: int, at: tuple[Array, ...]) -> Array:
+        _, m, n = at
+        of_b = None if minimum is None else minimum[b][n]
+        return add_block(total, sums, wholes[m, b], x_scale[m, b], scale[b][n], of_b)
+
+    has_row, has_column = (np.ones(each.shape, bool) for each in (rows, columns))
+    blocks = tuple(range(0, x.shape[1] + 1, block))
+    return Products(rows, columns, has_row, has_column, blocks, scaled, scale.dtype)
 
 
 def by_roles(body: Graph, swapped: bool, result: Array) -> Array:

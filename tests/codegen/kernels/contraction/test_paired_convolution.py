@@ -17,8 +17,8 @@ from graphc.codegen.kernels.contraction.strategies.paired_windows import PairedW
 from graphc.codegen.kernels.contraction.strategies.tap_list_conv import TapListConvPlan
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.loop_ir.interpreter import run
-from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.target import named
+from graphc.ops.kinds.numpy_fma import fma32
 from graphc.ops.paired_convolution import (
     conv_of_halves,
     input_grad_of_halves,

@@ -16,10 +16,10 @@ from graphc import ops
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.kernels.preferred_layouts import preferred_layouts
 from graphc.codegen.loop_ir.interpreter import run
-from graphc.codegen.loop_ir.operations import fma32
 from graphc.codegen.target import executable, named
 from graphc.ir.dims import dim
 from graphc.ir.types import DType
+from graphc.ops.kinds.numpy_fma import fma32
 from graphc.passes.layouts import packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen

@@ -287,8 +287,10 @@ class GroupRows:
         raise NotImplementedError
 
     def fill(self, emit: Emitter, place: NestPlace) -> FilledGroups:
+        return self.fill_into(emit, place.memory[self.name])
+
+    def fill_into(self, emit: Emitter, memory: GroupMemory) -> FilledGroups:
         problem, lanes = self.problem, emit.lanes
-        memory: GroupMemory = place.memory[self.name]
         name, size, view = self.group.name, self.group.size, problem.view
 
         def element(k: Expr, row: Expr) -> Case | None:

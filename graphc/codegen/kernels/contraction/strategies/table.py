@@ -21,6 +21,7 @@ from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan
 from graphc.codegen.kernels.contraction.strategies.open_columns import OpenColumnsPlan
 from graphc.codegen.kernels.contraction.strategies.paired_windows import PairedWindowsPlan
 from graphc.codegen.kernels.contraction.strategies.parity_split import ParitySplitPlan
+from graphc.codegen.kernels.contraction.strategies.scaled_blocks import ScaledBlocksPlan
 from graphc.codegen.kernels.contraction.strategies.sized import SizedPlan
 from graphc.codegen.kernels.contraction.strategies.split_k import SplitKPlan
 from graphc.codegen.kernels.contraction.strategies.tap_list_conv import TapListConvPlan
@@ -32,6 +33,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.ops.kinds.contract import Contract
+from graphc.ops.nn.block_products import block_matmul
 
 
 class StrategyPlan(Protocol):
@@ -86,6 +88,8 @@ def asked(problem: ContractionProblem) -> tuple[Strategy, ...]:
     """The strategies that may have plans for a problem, in order."""
     if problem.pairs:
         return OF_PAIRS
+    if problem.view.op is block_matmul:
+        return (ScaledBlocksPlan,)
     return STRATEGIES if problem.view.op.pairing is None else (PairedWindowsPlan, *STRATEGIES)
 
 

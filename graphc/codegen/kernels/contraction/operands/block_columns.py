@@ -1,0 +1,123 @@
+"""The columns of a product in scaled blocks: quads of a few bits, computed from shared bytes.
+
+in : the right operand of `block_matmul`, its scales and minimums, one tile of columns
+out: vectors of quads, an i32 a column, and of floats
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.kernels.contraction.cost.tiles import OutputTile
+from graphc.codegen.kernels.contraction.emission.emitter import Emitter
+from graphc.codegen.kernels.contraction.operands.block_rows import SIGNED_QUADS
+from graphc.codegen.kernels.contraction.operands.k_groups import GroupSource
+from graphc.codegen.kernels.contraction.problem.view import ContractionView, stored_value
+from graphc.codegen.loop_ir.nodes import LoopValue
+from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import Expr, resolved
+from graphc.ops.kinds.movement import Case
+from graphc.ops.nn.block_products import BYTE, QUAD, parts_of
+
+
+def blocks_together(view: ContractionView) -> int:
+    """Blocks of a step along k: as many as share no byte with others, so that it is known where
+    code is written which bits of a byte an integer has."""
+    attributes = view.attributes
+    widths = [attributes["bits"], *([attributes["high_bits"]] if attributes["high_bits"] else [])]
+    sharing = math.lcm(*(QUAD * (BYTE // bits) for bits in widths))
+    return math.lcm(attributes["block"], sharing) // int(attributes["block"])
+
+
+@dataclass(frozen=True, slots=True)
+class BlockColumns:
+    """Reads the columns of a tile. `byte`: the lanes of a vector of bytes, four a column."""
+
+    emit: Emitter
+    at: OutputTile
+    lane: Expr
+    byte: Expr
+    together: int
+    low: int
+    scales: int
+    high: int | None
+    minimums: int | None
+    """Which operands they are."""
+
+    @staticmethod
+    def of(emit: Emitter, at: OutputTile, lane: Expr, byte: Expr) -> BlockColumns:
+        view = emit.view
+        _, _, *positions = parts_of(tuple(range(len(view.types))), view.attributes)
+        return BlockColumns(emit, at, lane, byte, blocks_together(view), *positions)
+
+    @property
+    def has_minimum(self) -> bool:
+        return self.minimums is not None
+
+    def scale(self, v: int, block: Expr) -> LoopValue:
+        return self._floats(self.scales, v, block)
+
+    def minimum(self, v: int, block: Expr) -> LoopValue:
+        assert self.minimums is not None
+        return self._floats(self.minimums, v, block)
+
+    def _floats(self, operand: int, v: int, block: Expr) -> LoopValue:
+        n, guards = self.at.columns.place(self.at.vector + v, self.lane)
+        case, emit = Case(operand, (block, *n)), self.emit
+        numbers = stored_value(emit.evaluator, emit.view, case, guards)
+        return self.emit.builder.splat(numbers, self.emit.lanes)
+
+    def quad(self, v: int, step: Expr, number: int) -> LoopValue:
+        """The quads of a vector of the tile, that of a number within a step along k."""
+        attributes, b = self.emit.view.attributes, self.emit.builder
+        quads = self._bits(self.low, attributes["bits"], 0, (v, step, number))
+        if self.high is None:
+            return quads
+        place = v, step, number
+        return b.op(
+            "or", quads, self._bits(self.high, attributes["high_bits"], attributes["bits"], place)
+        )
+
+    def _bits(self, operand: int, bits: int, above: int, place: tuple[int, Expr, int]) -> LoopValue:
+        """The integers of so many bits, so many places above the lowest."""
+        v, step, number = place
+        b, together = self.emit.builder, BYTE // bits
+        in_step = self.together * int(self.emit.view.attributes["block"]) * bits // BYTE
+        bytes_of_quads = self._bytes(operand, v, step * in_step + number // together * QUAD)
+        if bits == BYTE:
+            return bytes_of_quads
+        mask = int.from_bytes(bytes([((1 << bits) - 1) << above] * QUAD), "little", signed=True)
+        return b.op("and", self._moved(bytes_of_quads, number % together * bits - above),
+                    b.splat(b.const(DType.i32, mask), self.emit.lanes))  # fmt: skip
+
+    def _moved(self, quads: LoopValue, down: int) -> LoopValue:
+        """Shifted; what comes from a neighbour is masked behind it."""
+        if down == 0:
+            return quads
+        b = self.emit.builder
+        amount = b.splat(b.const(DType.i32, abs(down)), self.emit.lanes)
+        return b.op("lshr" if down > 0 else "shl", quads, amount)
+
+    def _bytes(self, operand: int, v: int, row: Expr) -> LoopValue:
+        """Four rows of bytes from `row` on, as an i32 for each column."""
+        emit, columns = self.emit, self.at.columns
+        first = (self.at.vector + v) * emit.lanes
+        case = Case(operand, (row + self.byte % QUAD, *columns.index(first + self.byte // QUAD)))
+        linear, (lane,) = emit.view.linear(case), self.byte.variables()
+        if linear is None or resolved(linear).coefficient(lane) != 1:
+            source = GroupSource(
+                emit, SIGNED_QUADS, DType.u8, lambda k, n: Case(operand, (k, *columns.index(n)))
+            )
+            position = first + self.lane
+            return source.across_k(row, position, self._there(position), QUAD)
+        guards = self._there(first + self.byte // QUAD)
+        read = stored_value(emit.evaluator, emit.view, case, guards)
+        block = emit.evaluator.block_of(read)
+        with emit.builder.at(block):
+            return emit.evaluator.note(emit.builder.bitcast(read, DType.i32), block)
+
+    def _there(self, position: Expr) -> tuple[Guard, ...]:
+        used = self.at.columns.lanes_used
+        return () if position.within(0, used) else ((position, 0, used),)
