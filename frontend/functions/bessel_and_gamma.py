@@ -134,7 +134,9 @@ _UPPER = HostOp("igammac", ops.igammac, _gamma_rule(-1.0, "igammac"), ((0, 1), (
 def _gamma(op: HostOp, input: Any, other: Any, out: Any) -> Tensor:
     need_tensors(op.name, input=input, other=other)
     kind = result_type(input, other)
-    return stored(op(*aligned((input, other), kind if kind.is_float else STATE.default_dtype)), out)
+    kind = kind if kind.is_float else STATE.default_dtype
+    value = op(*aligned((input, other), kind.computes_as))
+    return stored(casted(value, kind), out)
 
 
 @public(method=True, in_place=True)

@@ -63,6 +63,9 @@ def test_parts_and_exponentials_of_halves(dtype: Any) -> None:
         one /= 2**3
     expected = [[after[0, 0].item(), -3.5 + 2 * one], [1.25 - one, 0.75 + one / 2]]
     assert after.dtype is dtype and 0 < after[0, 0].item() < 1e-7 and after.tolist() == expected
+    for part in (torch.igamma, torch.igammac):
+        y = x.abs() + 1
+        assert torch.equal(same(part, y, y), part(y.float(), y.float()).to(dtype))
     mantissa, exponent = torch.compile(lambda x: tuple(torch.frexp(x)))(x)
     want, whole = np.frexp(x.float().numpy())
     np.testing.assert_array_equal(mantissa.float().numpy(), want)
