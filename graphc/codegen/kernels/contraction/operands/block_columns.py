@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
-from graphc.codegen.kernels.contraction.cost.tiles import OutputTile
+from graphc.codegen.kernels.contraction.cost.tiles import Columns
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.block_rows import SIGNED_QUADS
 from graphc.codegen.kernels.contraction.operands.k_groups import GroupSource
@@ -33,10 +33,12 @@ def blocks_together(view: ContractionView) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BlockColumns:
-    """Reads the columns of a tile. `byte`: the lanes of a vector of bytes, four a column."""
+    """Reads the columns of a tile, whose first vector is number `first`. `byte`: the lanes of a
+    vector of bytes, four a column."""
 
     emit: Emitter
-    at: OutputTile
+    columns: Columns
+    first: Expr
     lane: Expr
     byte: Expr
     together: int
@@ -47,10 +49,10 @@ class BlockColumns:
     """Which operands they are."""
 
     @staticmethod
-    def of(emit: Emitter, at: OutputTile, lane: Expr, byte: Expr) -> BlockColumns:
+    def of(emit: Emitter, columns: Columns, first: Expr, lane: Expr, byte: Expr) -> BlockColumns:
         view = emit.view
         _, _, *positions = parts_of(tuple(range(len(view.types))), view.attributes)
-        return BlockColumns(emit, at, lane, byte, blocks_together(view), *positions)
+        return BlockColumns(emit, columns, first, lane, byte, blocks_together(view), *positions)
 
     @property
     def has_minimum(self) -> bool:
@@ -64,7 +66,7 @@ class BlockColumns:
         return self._floats(self.minimums, v, block)
 
     def _floats(self, operand: int, v: int, block: Expr) -> LoopValue:
-        n, guards = self.at.columns.place(self.at.vector + v, self.lane)
+        n, guards = self.columns.place(self.first + v, self.lane)
         case, emit = Case(operand, (block, *n)), self.emit
         numbers = stored_value(emit.evaluator, emit.view, case, guards)
         return self.emit.builder.splat(numbers, self.emit.lanes)
@@ -102,8 +104,8 @@ class BlockColumns:
 
     def _bytes(self, operand: int, v: int, row: Expr) -> LoopValue:
         """Four rows of bytes from `row` on, as an i32 for each column."""
-        emit, columns = self.emit, self.at.columns
-        first = (self.at.vector + v) * emit.lanes
+        emit, columns = self.emit, self.columns
+        first = (self.first + v) * emit.lanes
         case = Case(operand, (row + self.byte % QUAD, *columns.index(first + self.byte // QUAD)))
         linear, (lane,) = emit.view.linear(case), self.byte.variables()
         if linear is None or resolved(linear).coefficient(lane) != 1:
@@ -119,5 +121,5 @@ class BlockColumns:
             return emit.evaluator.note(emit.builder.bitcast(read, DType.i32), block)
 
     def _there(self, position: Expr) -> tuple[Guard, ...]:
-        used = self.at.columns.lanes_used
+        used = self.columns.lanes_used
         return () if position.within(0, used) else ((position, 0, used),)

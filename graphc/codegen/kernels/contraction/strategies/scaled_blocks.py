@@ -46,7 +46,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
-from graphc.ops.nn.block_products import block_matmul
+from graphc.ops.nn.block_products import QUAD, block_matmul
 
 OF_ONE_ROW = 4
 """Vectors of a tile of one row: as many as read whole tiles of 64 columns with the widest."""
@@ -155,7 +155,8 @@ class BlockTile:
         b, block = emit.builder, emit.view.attributes["block"]
         together = blocks_together(emit.view)
         steps = emit.problem.depth // (block * together)
-        columns = BlockColumns.of(emit, at, lane, Copier(b, emit.evaluator, 4 * emit.lanes).lane())
+        byte = Copier(b, emit.evaluator, QUAD * emit.lanes).lane()
+        columns = BlockColumns.of(emit, self.plan.columns, at.vector, lane, byte)
         with b.loop(0, steps, carried=emit.zeros(at.rows * at.vectors), hint="block") as loop:
             step = Variable(f"blocks{steps}", steps)
             emit.addresses.bind(step, loop.variable, b.block)
