@@ -180,6 +180,8 @@ class _Rule:
                 f"function {self.node_name} returned a {gradient.__class__.__name__} as gradient "
                 f"{position}; a Tensor or None is expected"
             )
+        if not self.ctx.needs_input_grad[position]:
+            return None  # dropped, whatever its shape
         shape, wanted = gradient.tensor_type.shape, type.shape
         if shape != wanted:
             if _expands(wanted, shape):

@@ -201,6 +201,13 @@ def test_gradients_of_fitting_shapes_and_dtypes_are_made_to_fit() -> None:
     assert y.grad.dtype is torch.float64
 
 
+def test_a_gradient_that_nothing_needs_is_dropped() -> None:
+    Wrong.returned = lambda g: (g, g.new_ones(7))
+    x = leaf(1, 2)
+    Wrong.apply(x, torch.ones(2, dtype=torch.float64)).sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+
 class Once(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
