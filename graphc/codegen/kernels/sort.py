@@ -42,7 +42,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent
+from graphc.ir.dims import Extent, always_le
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
@@ -177,8 +177,10 @@ class SortedRuns:
 
     @property
     def room(self) -> Room:
-        # One element more than two halves: a run's end is looked at, though never taken.
-        return (("k", 2 * self.plan.size + 1),)
+        # One element more than two halves: a run's end is looked at, though never taken. Of an open
+        # count no more is known than that it is one: it has room of its own.
+        size, count = self.plan.size, self.plan.count
+        return (("k", 2 * size + 1 + (0 if always_le(count, size) else count)),)
 
     @property
     def text(self) -> str:

@@ -64,7 +64,8 @@ def plan_halo(
     """The halo buffer that holds what `cases` read while the `inner` variables run over their
     extents; those in `lane_axes` come last, the very last one split into `split` parts. None where
     none does: an address that is not affine, or guards other than the operand's own bounds; or,
-    unless it `grows`, a size known only at run time, which would decide how large it is."""
+    unless it `grows`, a size known only at run time, which would decide how large it is; ends of
+    which none is the last at every size."""
     operand = cases[0].operand
     shape: Shape = view.types[operand].shape
     axes: list[HaloAxis] = []
@@ -84,7 +85,9 @@ def plan_halo(
         if len(bases) != 1:
             return None
         base = bases.pop()
-        low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
+        low, high = min(b[0] for b in bounds), _greatest([b[1] for b in bounds])
+        if high is None:
+            return None
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
@@ -104,6 +107,11 @@ def plan_halo(
     if len(coordinates) != len(held):
         return None
     return HaloPlan(operand, tuple(axes), any(case.guards for case in cases))
+
+
+def _greatest(extents: Sequence[Extent]) -> Extent | None:
+    """The one that at no size is less than another; None where that depends on the size."""
+    return next((one for one in extents if all(always_le(each, one) for each in extents)), None)
 
 
 def _reaching(extent: Extent, end: Extent) -> Extent | None:
