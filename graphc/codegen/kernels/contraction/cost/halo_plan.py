@@ -85,20 +85,20 @@ def plan_halo(
         if len(bases) != 1:
             return None
         base = bases.pop()
-        low, high = min(b[0] for b in bounds), _greatest([b[1] for b in bounds])
-        if high is None:
+        lowest, greatest = min(b[0] for b in bounds), _greatest([b[1] for b in bounds])
+        if greatest is None:
             return None
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
-        extent: Extent | None = high - low + 1
+        extent: Extent | None = greatest - lowest + 1
         if guarded:
-            extent = _reaching(high - low + 1, shape[axis] - low)
+            extent = _reaching(greatest - lowest + 1, shape[axis] - lowest)
         if extent is None:
             return None
         axes.append(
             HaloAxis(
-                axis, base, low, extent, split if axis == order[-1] else 1,
+                axis, base, lowest, extent, split if axis == order[-1] else 1,
                 shape[axis] if guarded else None,
             )
         )  # fmt: skip
