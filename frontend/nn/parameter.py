@@ -34,9 +34,8 @@ class Parameter(Tensor):
     def __init__(
         self, data: Tensor | None = None, requires_grad: bool = True, *others: Any, **own: Any
     ):
-        if hasattr(
-            self, "_value"
-        ):  # by the `__new__` of a derived class, whose arguments these are
+        # A derived class's `__new__` made it, and these are its arguments.
+        if hasattr(self, "_value"):
             return
         if others:
             raise TypeError(f"Parameter() takes 2 arguments but {2 + len(others)} were given")

@@ -52,6 +52,8 @@ OF_ONE_ROW = 4
 """Vectors of a tile of one row: as many as read whole tiles of 64 columns with the widest."""
 OF_ROWS = 2
 LEAST_LANES = 4
+OPEN_ROWS = 4
+"""Rows of a tile where their number is not known."""
 SHARES = {True: 0.15, False: 0.45}
 """Of the time of an FMA, what a product takes, with an instruction for four and without."""
 
@@ -86,7 +88,7 @@ class ScaledBlocksPlan:
         tile = _tile(problem, columns, target)
         rows, blocks = problem.typical(problem.rows), problem.depth // view.attributes["block"]
         products = rows * columns.vectors * problem.depth * SHARES[target.quad_products]
-        copies = -(-rows // lanes) * (problem.depth // 4 + 2.0 * blocks) * COPIED
+        copies = -(-rows // lanes) * (problem.depth // QUAD + 2.0 * blocks) * COPIED
         yield ScaledBlocksPlan(
             problem, lanes, columns, tile, along_k, products + copies,
             note(
@@ -118,7 +120,7 @@ def _tile(problem: ContractionProblem, columns: Columns, target: Target) -> Tile
     vectors = min(OF_ROWS, columns.vectors)
     most = (vector_registers(target) - vectors) // (2 * vectors)
     if not isinstance(problem.rows, int):
-        return Tile(min(most, LEAST_LANES), vectors)
+        return Tile(min(most, OPEN_ROWS), vectors)
     tiles = -(-problem.rows // most)
     return Tile(-(-problem.rows // tiles), vectors)
 
@@ -178,10 +180,10 @@ class BlockTile:
         sums = [each for row in rows for each in [x.start(emit, row, number)] * at.vectors]
         attributes = emit.view.attributes
         narrow = True if attributes["bits"] + attributes["high_bits"] < 8 else None
-        for quad in range(size // 4):
-            read = [columns.quad(v, step, i * (size // 4) + quad) for v in vectors]
+        for quad in range(size // QUAD):
+            read = [columns.quad(v, step, i * (size // QUAD) + quad) for v in vectors]
             for r, row in enumerate(rows):
-                wide = b.splat(x.quad(emit, row, number * (size // 4) + quad), emit.lanes)
+                wide = b.splat(x.quad(emit, row, number * (size // QUAD) + quad), emit.lanes)
                 for v in vectors:
                     n = r * at.vectors + v
                     sums[n] = b.op("dot_quads", sums[n], read[v], wide, attribute=narrow)
