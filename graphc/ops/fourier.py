@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import AttributeValueError, DTypeError, ShapeError
 from graphc.ir.dims import fixed
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ops.contract import matmul
@@ -220,7 +220,7 @@ def _transformed(
 # -- the three -----------------------------------------------------------------------------------
 
 
-def _check(op: str, x: Any, axis: int, is_complex: bool) -> None:
+def _check(op: str, x: Any, axis: int, is_complex: bool, scale: float) -> None:
     if x.dtype not in FLOATS:
         raise DTypeError(f"{op} takes f32 or f64, got {x.tensor_type}", hint="cast it")
     rank = len(x.shape) - is_complex
@@ -230,10 +230,12 @@ def _check(op: str, x: Any, axis: int, is_complex: bool) -> None:
         raise ShapeError(f"{op} of {x.tensor_type}: the last axis holds two parts")
     if fixed(x.shape[axis]) < 1:
         raise ShapeError(f"{op} of {x.tensor_type}: no numbers along axis {axis}")
+    if not abs(scale) <= float(np.finfo(x.dtype.numpy).max):
+        raise AttributeValueError(f"{op} of {x.tensor_type}: scale {scale} is no number of its")
 
 
 def _fft(x: Any, *, axis: int, forward: bool = True, scale: float = 1.0) -> Any:
-    _check("fft", x, axis, True)
+    _check("fft", x, axis, True, scale)
     return _transformed(x, axis, True, -1 if forward else 1, 2, x.shape[axis], scale)
 
 
@@ -242,7 +244,7 @@ def _fft_vjp(g: Any, out: Any, x: Any, *, axis: int, forward: bool, scale: float
 
 
 def _rfft(x: Any, *, axis: int, scale: float = 1.0) -> Any:
-    _check("rfft", x, axis, False)
+    _check("rfft", x, axis, False, scale)
     return _transformed(x, axis, False, -1, 2, x.shape[axis] // 2 + 1, scale)
 
 
@@ -252,7 +254,7 @@ def _rfft_vjp(g: Any, out: Any, x: Any, *, axis: int, scale: float) -> tuple[Any
 
 
 def _irfft(x: Any, *, axis: int, size: int, scale: float = 1.0) -> Any:
-    _check("irfft", x, axis, True)
+    _check("irfft", x, axis, True, scale)
     if size < 1 or x.shape[axis] != size // 2 + 1:
         raise ShapeError(f"irfft of {x.tensor_type}: axis {axis} has not {size} // 2 + 1 numbers")
     count = (size - 1) // 2

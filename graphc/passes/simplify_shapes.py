@@ -1,14 +1,16 @@
 """Simplification of movements: reshape, transpose, broadcast, slice, pad, concat.
 
 in : a graph
-out: the graph with fewer movements, and with transposes at the operands of products, where
-     packing takes them for free, rather than at their results
+out: the graph with fewer movements, with transposes at the operands of products, where packing
+     takes them for free, rather than at their results, and with one product where several have
+     the same right operand
 
 Each rule is an identity of index maps, so every bit stays.
 """
 
 from __future__ import annotations
 
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.types import Shape
 from graphc.passes.rewrite import Rewriter, rewrite, rule
@@ -298,6 +300,53 @@ def _transpose_of_product(draft: Rewriter, node: Node) -> Node | None:
     return turned
 
 
+@rule("matmul", "paired_matmul")
+def _product_with_repeated(draft: Rewriter, node: Node) -> Node | None:
+    """A product whose right operand repeats each matrix for several elements of the batch that lie
+    side by side (keys and values that heads of a query share) => one product of all their rows with
+    that matrix, which is then read once. Sums keep their order."""
+    left, right = node.operands
+    turned = draft.made_by(right, "transpose")
+    if turned is not None:
+        if not _swaps(turned):
+            return None
+        (right,) = turned.operands
+    repeated = _repeated(draft, right)
+    if repeated is None:
+        return None
+    matrices, count = repeated
+    *batch, rows, depth = draft.shape(left)
+    *groups, _, _ = draft.shape(matrices)
+    if len(groups) != len(batch):
+        return None
+    if turned is not None:
+        matrices = draft.emit("transpose", matrices, permutation=_swap(len(batch) + 2))
+    together = draft.emit("reshape", left, shape=(*groups, count * rows, depth))
+    product = draft.emit(node.op, together, matrices)
+    return draft.make("reshape", product, shape=node.types[0].shape)
+
+
+def _repeated(draft: Rewriter, value: Value) -> tuple[Value, Extent] | None:
+    """Of matrices [.., b * count, r, c], of which `count` neighbours along the last axis of the
+    batch are the same, those [.., b, r, c] that differ, and count."""
+    merged = draft.made_by(value, "reshape")
+    spread = draft.made_by(value if merged is None else merged.operands[0], "broadcast")
+    if spread is None or spread.types[0].rank < 3 + (merged is not None):
+        return None
+    (source,) = spread.operands
+    *batch, count, rows, columns = spread.types[0].shape
+    before = (1,) * (spread.types[0].rank - draft.type(source).rank) + draft.shape(source)
+    if before != (*batch, 1, rows, columns):
+        return None
+    if merged is not None:
+        *batch, groups = batch
+        if merged.types[0].shape != (*batch, groups * count, rows, columns):
+            return None
+    else:
+        groups = 1
+    return draft.emit("reshape", source, shape=(*batch, groups, rows, columns)), count
+
+
 def _product(draft: Rewriter, value: Value) -> Node | None:
     """The product that a value is, if it is one of floats."""
     return draft.made_by(value, "matmul") or draft.made_by(value, "paired_matmul")
@@ -307,6 +356,7 @@ RULES = (
     _unchanged + _of_uniform
     + _reshape_of_reshape + _reshape_of_broadcast
     + _transpose_of_transpose + _transpose_of_unit_axes + _transpose_of_product
+    + _product_with_repeated
     + _broadcast_of_broadcast + _broadcast_of_leading_axes
     + _slice_of_slice + _slice_of_pad + _slice_of_concat
     + _pad_of_nothing + _pad_of_pad + _concat_of_one + _concat_of_parts

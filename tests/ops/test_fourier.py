@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import graphc
 from graphc import DType, DTypeError, ShapeError
+from graphc.errors import AttributeValueError
 from graphc.ops.fourier import LARGEST, LARGEST_PRIME, factors, fft, irfft, rfft, turns
 
 ONE_PRODUCT, SEVERAL, CHIRP = (1, 2, 30, 61), (66, 96, 1000), (67, 134)
@@ -101,5 +103,8 @@ def test_what_does_not_fit() -> None:
         irfft(pairs, axis=1, size=8)
     with pytest.raises(ShapeError, match="no numbers along axis 0"):
         rfft(g.input("w", "f32[0,4]"), axis=0)
+    for scale in (np.inf, -1e39):
+        with pytest.raises(AttributeValueError, match=re.escape(f"scale {scale} is no number")):
+            fft(pairs, axis=0, scale=scale)
     with pytest.raises(DTypeError, match="takes f32 or f64"):
         fft(whole, axis=0)

@@ -18,6 +18,9 @@ from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.simplify_shapes import simplify_shapes
 
+REPEATED = (
+    "%2 = broadcast(%k) shape=[3,2,5,2] : f32[3,2,5,2] %3 = reshape(%2) shape=[6,5,2] : f32[6,5,2]"
+)
 CASES = {
     "reshape of reshape": (
         "%1 = reshape(%x) shape=[6] : f32[6] %2 = reshape(%1) shape=[3,2] : f32[3,2] return %2",
@@ -170,8 +173,45 @@ CASES = {
         "%1 = transpose(%q) permutation=[1,0] : f32[2,2] %2 = matmul(%1, %x) : f32[2,3] "
         "%3 = transpose(%2) permutation=[1,0] : f32[3,2] return %2, %3",
     ),
+    "product with a matrix for several of the batch": (
+        f"{REPEATED} %4 = matmul(%h, %3) : f32[6,1,2] return %4",
+        "%1 = reshape(%k) shape=[3,5,2] : f32[3,5,2] "
+        "%2 = reshape(%h) shape=[3,2,5] : f32[3,2,5] %3 = matmul(%2, %1) : f32[3,2,2] "
+        "%4 = reshape(%3) shape=[6,1,2] : f32[6,1,2] return %4",
+    ),
+    "product with the transpose of such a matrix": (
+        f"{REPEATED} %4 = transpose(%3) permutation=[0,2,1] : f32[6,2,5] "
+        "%5 = reshape(%h) shape=[6,1,5] : f32[6,1,5] "
+        "%6 = slice(%5) size=[6,1,2] start=[0,0,0] step=[1,1,1] : f32[6,1,2] "
+        "%7 = matmul(%6, %4) : f32[6,1,5] return %7",
+        "%1 = slice(%h) size=[6,1,2] start=[0,0,0] step=[1,1,1] : f32[6,1,2] "
+        "%2 = reshape(%k) shape=[3,5,2] : f32[3,5,2] "
+        "%3 = transpose(%2) permutation=[0,2,1] : f32[3,2,5] "
+        "%4 = reshape(%1) shape=[3,2,2] : f32[3,2,2] %5 = matmul(%4, %3) : f32[3,2,5] "
+        "%6 = reshape(%5) shape=[6,1,5] : f32[6,1,5] return %6",
+    ),
+    "product with matrices in turns": (
+        "%1 = broadcast(%k) shape=[3,2,5,2] : f32[3,2,5,2] "
+        "%2 = transpose(%1) permutation=[1,0,2,3] : f32[2,3,5,2] "
+        "%3 = reshape(%2) shape=[6,5,2] : f32[6,5,2] %4 = matmul(%h, %3) : f32[6,1,2] return %4",
+        "%1 = broadcast(%k) shape=[3,2,5,2] : f32[3,2,5,2] "
+        "%2 = transpose(%1) permutation=[1,0,2,3] : f32[2,3,5,2] "
+        "%3 = reshape(%2) shape=[6,5,2] : f32[6,5,2] %4 = matmul(%h, %3) : f32[6,1,2] return %4",
+    ),
+    "product with one matrix for all of the batch": (
+        "%1 = transpose(%x) permutation=[1,0] : f32[3,2] "
+        "%2 = broadcast(%1) shape=[2,3,2] : f32[2,3,2] "
+        "%3 = reshape(%x) shape=[2,1,3] : f32[2,1,3] %4 = matmul(%3, %2) : f32[2,1,2] return %4",
+        "%1 = transpose(%x) permutation=[1,0] : f32[3,2] "
+        "%2 = reshape(%1) shape=[1,3,2] : f32[1,3,2] "
+        "%3 = reshape(%x) shape=[1,2,3] : f32[1,2,3] %4 = matmul(%3, %2) : f32[1,2,2] "
+        "%5 = reshape(%4) shape=[2,1,2] : f32[2,1,2] return %5",
+    ),
 }
-INPUTS = "%x: f32[2,3], %q: f32[2,2], %c: f32[2,1], %r: f32[3], %v: f32[10], %e: f32[0], %s: f32[]"
+INPUTS = (
+    "%x: f32[2,3], %q: f32[2,2], %c: f32[2,1], %r: f32[3], %v: f32[10], %e: f32[0], %s: f32[], "
+    "%h: f32[6,1,5], %k: f32[3,1,5,2]"
+)
 
 
 @pytest.mark.parametrize("case", CASES)
