@@ -34,7 +34,7 @@ def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
     way of the flat position: a coordinate that only guards keep in range stays as it is."""
     source = types[0].shape
     coordinates: list[Any] = [0] * len(source)
-    for written, read in _same_elements(shape, source):
+    for written, read in same_elements(shape, source):
         flat: Any = 0
         for axis in written:
             flat = flat * shape[axis] + index[axis]
@@ -45,7 +45,7 @@ def _reshape_cases(index: Index, types: Types, *, shape: Shape) -> tuple[Case]:
     return (Case(0, tuple(coordinates)),)
 
 
-def _same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[int]]]:
+def same_elements(left: Shape, right: Shape) -> Iterator[tuple[list[int], list[int]]]:
     """The axes of two shapes in the smallest groups of one size; those of size 1 are in none."""
     here = [axis for axis, dim in enumerate(left) if dim != 1]
     there = [axis for axis, dim in enumerate(right) if dim != 1]

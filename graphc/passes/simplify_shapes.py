@@ -13,6 +13,7 @@ from __future__ import annotations
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Node, Value
 from graphc.ir.types import Shape
+from graphc.ops.movement import same_elements
 from graphc.passes.rewrite import Rewriter, rewrite, rule
 
 
@@ -30,15 +31,17 @@ def simplify_shapes(graph: Graph) -> Graph:
 # -- all of them ---------------------------------------------------------------------------------
 
 
-@rule("reshape", "transpose", "broadcast", "slice")
+@rule("reshape", "transpose", "broadcast", "slice", "windows")
 def _unchanged(draft: Rewriter, node: Node) -> Value | None:
     """A movement that moves nothing => its operand."""
-    (x,) = node.operands
+    x = node.operands[0]
     if draft.type(x) != node.types[0]:
         return None
     if node.op == "transpose" and not _keeps_order(node.attribute("permutation"), draft.shape(x)):
         return None
     if node.op == "slice" and not _is_whole(node, draft.shape(x)):
+        return None
+    if node.op == "windows" and any(node.attribute("padding")):
         return None
     return x
 
@@ -80,19 +83,39 @@ def _reshape_of_reshape(draft: Rewriter, node: Node) -> Node | None:
 
 @rule("reshape")
 def _reshape_of_broadcast(draft: Rewriter, node: Node) -> Node | None:
-    """reshape(broadcast(x)) that adds or drops axes of size 1 => broadcast(reshape(x))."""
+    """reshape(broadcast(x)) that joins or cuts no axes of which one is repeated and another is not
+    => broadcast(reshape(x))."""
     inner = draft.made_by(node.operands[0], "broadcast")
-    shape = node.types[0].shape
     if inner is None:
         return None
-    spread, source = inner.types[0].shape, draft.shape(inner.operands[0])
-    if [dim for dim in spread if dim != 1] != [dim for dim in shape if dim != 1]:
-        return None
-    aligned = (1,) * (len(spread) - len(source)) + source
-    dims = (a for a, dim in zip(aligned, spread, strict=True) if dim != 1)
-    moved = tuple(1 if dim == 1 else next(dims) for dim in shape)
-    reshaped = draft.emit("reshape", inner.operands[0], shape=moved)
+    spread, shape = inner.types[0].shape, node.types[0].shape
+    source, moved = _aligned(draft, inner), [1] * len(shape)
+    for written, read in same_elements(shape, spread):
+        repeated = {source[axis] != spread[axis] for axis in read}
+        if len(repeated) != 1:
+            return None
+        if repeated == {False}:
+            for axis in written:
+                moved[axis] = shape[axis]
+    reshaped = draft.emit("reshape", inner.operands[0], shape=tuple(moved))
     return draft.make("broadcast", reshaped, shape=shape)
+
+
+@rule("transpose")
+def _transpose_of_broadcast(draft: Rewriter, node: Node) -> Node | None:
+    """transpose(broadcast(x)) => broadcast(transpose(x)), which moves fewer elements."""
+    inner = draft.made_by(node.operands[0], "broadcast")
+    if inner is None:
+        return None
+    whole = draft.emit("reshape", inner.operands[0], shape=_aligned(draft, inner))
+    turned = draft.emit("transpose", whole, permutation=node.attribute("permutation"))
+    return draft.make("broadcast", turned, shape=node.types[0].shape)
+
+
+def _aligned(draft: Rewriter, broadcast: Node) -> Shape:
+    """The shape of what is broadcast, with as many axes as the result."""
+    source = draft.shape(broadcast.operands[0])
+    return (1,) * (broadcast.types[0].rank - len(source)) + source
 
 
 @rule("transpose")
@@ -335,8 +358,7 @@ def _repeated(draft: Rewriter, value: Value) -> tuple[Value, Extent] | None:
         return None
     (source,) = spread.operands
     *batch, count, rows, columns = spread.types[0].shape
-    before = (1,) * (spread.types[0].rank - draft.type(source).rank) + draft.shape(source)
-    if before != (*batch, 1, rows, columns):
+    if _aligned(draft, spread) != (*batch, 1, rows, columns):
         return None
     if merged is not None:
         *batch, groups = batch
@@ -354,7 +376,7 @@ def _product(draft: Rewriter, value: Value) -> Node | None:
 
 RULES = (
     _unchanged + _of_uniform
-    + _reshape_of_reshape + _reshape_of_broadcast
+    + _reshape_of_reshape + _reshape_of_broadcast + _transpose_of_broadcast
     + _transpose_of_transpose + _transpose_of_unit_axes + _transpose_of_product
     + _product_with_repeated
     + _broadcast_of_broadcast + _broadcast_of_leading_axes

@@ -41,6 +41,30 @@ CASES = {
         "%1 = reshape(%r) shape=[1,3,1] : f32[1,3,1] "
         "%2 = broadcast(%1) shape=[2,3,1] : f32[2,3,1] return %2",
     ),
+    "reshape of broadcast that joins repeated axes": (
+        "%1 = reshape(%r) shape=[3,1,1] : f32[3,1,1] %2 = broadcast(%1) shape=[3,4,5] : f32[3,4,5] "
+        "%3 = reshape(%2) shape=[3,20] : f32[3,20] return %3",
+        "%1 = reshape(%r) shape=[3,1] : f32[3,1] %2 = broadcast(%1) shape=[3,20] : f32[3,20] "
+        "return %2",
+    ),
+    "reshape of broadcast that joins a repeated axis with another": (
+        "%1 = reshape(%r) shape=[3,1] : f32[3,1] %2 = broadcast(%1) shape=[3,4] : f32[3,4] "
+        "%3 = reshape(%2) shape=[12] : f32[12] return %3",
+        "%1 = reshape(%r) shape=[3,1] : f32[3,1] %2 = broadcast(%1) shape=[3,4] : f32[3,4] "
+        "%3 = reshape(%2) shape=[12] : f32[12] return %3",
+    ),
+    "transpose of broadcast": (
+        "%1 = broadcast(%x) shape=[4,2,3] : f32[4,2,3] "
+        "%2 = transpose(%1) permutation=[2,0,1] : f32[3,4,2] return %2",
+        "%1 = reshape(%x) shape=[1,2,3] : f32[1,2,3] "
+        "%2 = transpose(%1) permutation=[2,0,1] : f32[3,1,2] "
+        "%3 = broadcast(%2) shape=[3,4,2] : f32[3,4,2] return %3",
+    ),
+    "windows of one element": (
+        "%1 = reshape(%x) shape=[2,3,1,1] : f32[2,3,1,1] %2 = windows(%1, %s) dilation=[1,1] "
+        "kernel=[1,1] padding=[0,0] stride=[1,1] : f32[2,3,1,1] return %2",
+        "%1 = reshape(%x) shape=[2,3,1,1] : f32[2,3,1,1] return %1",
+    ),
     "reshape of a number": (
         "%1 = constant f32[2,3] splat 2.0 %2 = reshape(%1) shape=[6] : f32[6] return %2",
         "%1 = constant f32[] [2.0] %2 = broadcast(%1) shape=[6] : f32[6] return %2",
@@ -194,8 +218,8 @@ CASES = {
         "%1 = broadcast(%k) shape=[3,2,5,2] : f32[3,2,5,2] "
         "%2 = transpose(%1) permutation=[1,0,2,3] : f32[2,3,5,2] "
         "%3 = reshape(%2) shape=[6,5,2] : f32[6,5,2] %4 = matmul(%h, %3) : f32[6,1,2] return %4",
-        "%1 = broadcast(%k) shape=[3,2,5,2] : f32[3,2,5,2] "
-        "%2 = transpose(%1) permutation=[1,0,2,3] : f32[2,3,5,2] "
+        "%1 = reshape(%k) shape=[1,3,5,2] : f32[1,3,5,2] "
+        "%2 = broadcast(%1) shape=[2,3,5,2] : f32[2,3,5,2] "
         "%3 = reshape(%2) shape=[6,5,2] : f32[6,5,2] %4 = matmul(%h, %3) : f32[6,1,2] return %4",
     ),
     "product with one matrix for all of the batch": (

@@ -17,6 +17,7 @@ from graphc.ops import elementwise as e
 from graphc.ops.interpreter import evaluate
 from graphc.ops.movement import reshape
 from graphc.ops.nn import normalization
+from graphc.ops.nn.int_convolution import int_conv
 from graphc.passes.pipelines import optimize
 from graphc.passes.sink_reshapes import sink_reshapes
 from graphc.schedule.build import plan_graph
@@ -132,3 +133,53 @@ def test_rows_that_end_inside_a_vector(columns: int, shape: tuple[int, ...]) -> 
     for one, other in zip(graphc.compile(graph)(*arrays), plain, strict=True):
         assert one.tobytes() == other.tobytes()
     assert len(launches(graph)) == 1
+
+
+def convolutions(behind: Callable[..., Any]) -> Graph:
+    """`behind(y, r)` of a convolution of bytes, and one of what it gives, rounded to bytes."""
+    g = graphc.GraphBuilder("convolutions")
+    x, r = g.input("x", "u8[1,16,5,6]"), g.input("r", "f32[1,32,5,6]")
+    v, w = g.input("v", "i8[32,16,3,3]"), g.input("w", "i8[20,32,3,3]")
+    zero, bias = g.input("z", "u8[]"), g.input("b", "f32[32,1,1]")
+    options: dict[str, Any] = {
+        "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1
+    }  # fmt: skip
+    y = e.cast(int_conv(x, v, zero, **options), dtype=graphc.DType.f32) * 0.01
+    y = behind(y + broadcast_to(bias, y.shape), r)
+    narrow = e.cast(e.minimum(e.maximum(y, y * 0), y * 0 + 255), dtype=graphc.DType.u8)
+    return g.finish(int_conv(narrow, w, zero, **options))
+
+
+def narrowed(graph: Graph) -> list[Any]:
+    """Inputs, and the results without optimization and with it."""
+    random = np.random.default_rng(0)
+    arrays = [
+        random.integers(0, 128, t.shape).astype(t.dtype.numpy) if t.dtype.is_integer
+        else random.standard_normal(t.shape).astype(np.float32)
+        for t in graph.input_types
+    ]  # fmt: skip
+    plain = graphc.compile(graph, "none")(*arrays)
+    return list(zip(plain, graphc.compile(graph)(*arrays), strict=True))
+
+
+def test_positions_stay_rows_between_convolutions_of_bytes() -> None:
+    """What is computed of the sums is so in the kernel of the product, and its rows are copied by
+    the next one."""
+    graph = convolutions(lambda y, r: e.relu(y + r))
+    optimised = verify(optimize(graph))
+    assert (1, 30, 32) in shapes(optimised, "relu") and (1, 30, 32) in shapes(optimised, "add")
+    (kernel,) = [ops for ops in launches(graph) if "relu" in ops]
+    assert "int_matmul" in kernel
+    for one, other in narrowed(graph):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_channels_stay_first_for_what_is_no_product() -> None:
+    def normalised(y: Any, r: Any) -> Any:
+        total = reshape(reduce.sum(y, axes=(2, 3)), shape=(1, 32, 1, 1))
+        return y * broadcast_to(total, y.shape) + r
+
+    graph = convolutions(normalised)
+    assert (1, 32, 5, 6) in shapes(optimize(graph), "mul")
+    for one, other in narrowed(graph):
+        assert one.tobytes() == other.tobytes()

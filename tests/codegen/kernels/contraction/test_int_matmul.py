@@ -18,10 +18,13 @@ from graphc.codegen.target import executable, named
 from graphc.errors import DTypeError
 from graphc.ir.dims import dim
 from graphc.ir.types import DType
+from graphc.ops.movement import transpose
+from graphc.ops.nn.int_convolution import int_conv
 from graphc.passes.layouts import described, packed
 from graphc.passes.pipelines import optimize
 from graphc.passes.split_frozen import split_frozen
-from graphc.schedule.plan import KernelSpec
+from graphc.schedule.build import plan_graph
+from graphc.schedule.plan import KernelSpec, Launch
 from tests.codegen.kernels.contraction.problems import narrow_product
 from tests.codegen.run_time_extents.kernels import along, compare
 
@@ -157,6 +160,33 @@ def test_weights_that_stay_lie_as_quads(target: Any, rows: int, dtype: str) -> N
         if target in executable():
             (got,) = graphc.compile(split.graph, target=target)(x, packed_y, y)
             np.testing.assert_array_equal(got, defined(x, y))
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("target", [*TARGETS, VNNI], ids=lambda target: target.name)
+@pytest.mark.parametrize("channels", [24, 32, 64])
+def test_windows_of_rows_of_channels(target: Any, channels: int) -> None:
+    """The channels of a tap are one run of memory, also where the tap falls on padding; a block of
+    groups that is part of such a run is read as it lies."""
+    b = graphc.GraphBuilder("windows")
+    x = b.input("x", f"u8[1,3,4,{channels}]")
+    w, zero = b.input("w", f"i8[20,{channels},3,3]"), b.input("zero", "u8[]")
+    planes = transpose(x, permutation=(0, 3, 1, 2))
+    geometry = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    graph = b.finish(int_conv(planes, w, zero, **geometry))
+    whole = optimize(graph)
+    (product,) = [
+        step.kernel for step in plan_graph(whole)[1].steps
+        if isinstance(step, Launch) and step.kernel.recipe == "contract"
+    ]  # fmt: skip
+    kernel = lower(product, target)
+    if channels != 24 and "quads" in kernel.note:
+        assert "gather x0" not in str(kernel)
+    arrays = drawn(graph)
+    (want,) = graphc.run(graph, *arrays)
+    if target in executable():
+        (got,) = graphc.compile(graph, target=target)(*arrays)
+        np.testing.assert_array_equal(got, want)
 
 
 def test_operands_of_other_types_are_refused() -> None:

@@ -81,7 +81,8 @@ class BlockRows:
 
     @property
     def quads(self) -> GroupRows:
-        return GroupRows(SIGNED_QUADS, self.problem, self.along_k, self.lanes, ())
+        run = QUAD * self.lanes if self.along_k else 0
+        return GroupRows(SIGNED_QUADS, self.problem, run, self.lanes, ())
 
     @property
     def room(self) -> Room:

@@ -202,17 +202,20 @@ class GroupSource:
     dtype: DType
     element: Element
 
-    def along_k(self, k: Expr, other: Expr, count: int) -> LoopValue:
-        """A group in each lane, from index k on; only `count` elements are there."""
-        b, reads = self.emit.builder, self.group.reads
-        lanes = self.group.size * self.emit.lanes // reads
+    def along_k(self, k: Expr, other: Expr, count: int, run: int | None = None) -> LoopValue:
+        """A group in each lane, from index k on; only `count` elements are there. `run`: so many
+        that begin at a multiple of it lie side by side (as many as one vector is read of)."""
+        b, whole = self.emit.builder, self.group.size * self.emit.lanes
+        lanes = min(whole // self.group.reads, whole if run is None else run)
         lane, parts = Copier(b, self.emit.evaluator, lanes).lane(), []
-        for start in range(0, reads * lanes, lanes):
+        for start in range(0, whole, lanes):
             kept = min(max(count - start, 0), lanes)
             guards = _first_lanes(lane, kept, lanes)
             parts.append(self._elements(k + start + lane, other, guards, lanes, kept))
-        whole = parts[0] if reads == 1 else b.shuffle(parts[0], parts[1], range(2 * lanes))
-        return b.bitcast(whole, DType.i32)
+        while len(parts) > 1:
+            lanes = 2 * parts[0].type.lanes
+            parts = [b.shuffle(x, y, range(lanes)) for x, y in zip(parts[::2], parts[1::2])]
+        return b.bitcast(parts[0], DType.i32)
 
     def across_k(self, k: Expr, others: Expr, guards: tuple[Guard, ...], count: int) -> LoopValue:
         """The group from index k on at some rows or columns, those for which guards hold; only
@@ -247,12 +250,12 @@ class GroupSource:
 
 @dataclass(frozen=True, slots=True)
 class GroupRows:
-    """The stage of the operand that is broadcast: all rows [row][k], or, where rows and not indices
-    of k lie side by side in memory, [k][row]."""
+    """The stage of the operand that is broadcast: all rows [row][k], where `run` indices of k lie
+    side by side in memory, or, where rows do (`run` is 0), [k][row]."""
 
     group: KGroup
     problem: ContractionProblem
-    along_k: bool
+    run: int
     lanes: int
     whole: tuple[str, ...]
     """The loops over the batch along which it differs."""
@@ -263,6 +266,10 @@ class GroupRows:
     def room(self) -> Room:
         extents = ("rows", self.problem.rows), ("k", self.problem.view.k[0])
         return (*((name, 1) for name in self.whole), *extents)
+
+    @property
+    def along_k(self) -> bool:
+        return self.run > 0
 
     @property
     def text(self) -> str:
@@ -306,11 +313,14 @@ class GroupRows:
             memory.note(emit, [vector])
 
         def of_row(row: Expr) -> None:
-            def block(number: Expr, count: int) -> None:
-                vector = source.along_k(number * (size * lanes), row, count)
-                keep(vector, row, number * lanes + emit.copier.lane())
+            whole = max(size * lanes, self.run)
 
-            emit.copier.tiles(problem.depth, size * lanes, f"{name}s", block)
+            def block(number: Expr, count: int) -> None:
+                for at in range(0, count, size * lanes):
+                    vector = source.along_k(number * whole + at, row, count - at, self.run)
+                    keep(vector, row, number * (whole // size) + at // size + emit.copier.lane())
+
+            emit.copier.tiles(problem.depth, whole, f"{name}s", block)
 
         def of_group(group: Expr, count: int) -> None:
             def block(number: Expr, rows: int) -> None:

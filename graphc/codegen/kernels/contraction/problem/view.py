@@ -261,6 +261,20 @@ class ContractionView:
         steps = steps - {0} if len(steps) > 1 else steps
         return known_number(next(iter(steps))) if len(steps) == 1 else None
 
+    def runs_along(self, case: Case | None, along: Variable) -> bool:
+        """Whether elements lie side by side in one input for the values of `along`, all of which
+        are there where one is; the others that an element is read from do not depend on it."""
+        if case is None or case.guards:
+            return False
+        steps = set()
+        operand, index = self.node.operands[case.operand], as_index(case.index)
+        for read in reads(self.body, operand, index, self.is_input):
+            if read.reduced or any(along in guard[0].variables() for guard in read.guards):
+                return False
+            shape = self.body.type_of(read.value).shape
+            steps.add(known_number(flatten(read.index, shape).coefficient(along)))
+        return steps - {0} == {1}
+
     def is_affine(self, case: Case | None) -> bool:
         """Whether the element is one unguarded read, its address free of quotients."""
         if case is None or case.guards:

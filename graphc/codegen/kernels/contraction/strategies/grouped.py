@@ -52,7 +52,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import at_least, is_symbolic
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import FINEST, Expr, Variable, of
 
 LANES = (4, 8, 16)
 """Those of the instructions' registers."""
@@ -62,8 +62,9 @@ NOTED = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GroupedPlan:
-    """A register tile of groups. `rows_along_k`, `columns_along_k`: whether indices of k lie side
-    by side in the operands. `packed`: columns are read where they lie, as groups."""
+    """A register tile of groups. `run`: so many indices of k lie side by side in a row, 0 where
+    rows do; `columns_along_k`: those of a column. `packed`: columns are read where they lie, as
+    groups."""
 
     problem: ContractionProblem
     group: KGroup
@@ -71,7 +72,7 @@ class GroupedPlan:
     lanes: int
     columns: Columns
     tile: Tile
-    rows_along_k: bool
+    run: int
     columns_along_k: bool
     packed: bool
     cost: float
@@ -89,11 +90,14 @@ class GroupedPlan:
             return
         possible = [way.share for way in group.ways if way.is_there(target, True)]
         for tiling in tilings(problem, target, limit / min(possible)) if possible else ():
-            sides, packed = along_k(problem), group.is_packed(problem, tiling.columns[0])
-            if tiling.lanes in LANES and (sides[0] or not problem.has_sizes):
+            if tiling.lanes not in LANES:
+                continue
+            run = run_of_row(problem, group.size * tiling.lanes)
+            packed = group.is_packed(problem, tiling.columns[0])
+            if run or not problem.has_sizes:
                 for way in group.ways:
                     if way.is_there(target, packed):
-                        yield _plan(tiling, group, way, sides, packed)
+                        yield _plan(tiling, group, way, run, packed)
 
     def nest(self) -> Nest:
         problem, loops = self.problem, batch_loops(self.problem)
@@ -101,7 +105,7 @@ class GroupedPlan:
         axis = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", axis, self.tile.rows, Tail.CLAMPED, variable="tile_row")
         each = batch_of(problem, loops, Holds.BROADCAST)
-        broadcast = GroupRows(self.group, problem, self.rows_along_k, self.lanes, each)
+        broadcast = GroupRows(self.group, problem, self.run, self.lanes, each)
         vectors = GroupColumns(
             self.group, problem, self.columns, self.tile.vectors * self.lanes,
             self.columns_along_k, self.packed, self.way.checked,
@@ -116,19 +120,18 @@ class GroupedPlan:
         ).nest(loops)  # fmt: skip
 
 
-def _plan(
-    tiling: Tiling, group: KGroup, way: GroupWay, sides: tuple[bool, bool], packed: bool
-) -> GroupedPlan:
+def _plan(tiling: Tiling, group: KGroup, way: GroupWay, run: int, packed: bool) -> GroupedPlan:
     problem, columns, tile = tiling.problem, tiling.columns[0], tiling.tile
     rows = problem.typical(problem.rows)
-    each = TRANSPOSED if sides[1] else COPIED
+    along_k = column_along_k(problem)
+    each = TRANSPOSED if along_k else COPIED
     if packed:
         each = NOTED if way.checked and not group.is_noted(problem, columns) else 0.0
     vectors = columns.vectors * each + -(-rows // tiling.lanes) * COPIED
     copies = problem.typical(problem.batch_count) * group.count(problem) * vectors
     products = tiling.products * way.share
     return GroupedPlan(
-        problem, group, way, tiling.lanes, columns, tile, *sides, packed,
+        problem, group, way, tiling.lanes, columns, tile, run, along_k, packed,
         products + copies + tiling.scattered,
         note(
             problem, f"{group.name}s", f"tile {tile.rows}x{tile.vectors}x{tiling.lanes}, "
@@ -138,16 +141,30 @@ def _plan(
     )  # fmt: skip
 
 
-def along_k(problem: ContractionProblem) -> tuple[bool, bool]:
-    """Whether the elements of a row, and those of a column, lie side by side."""
+def run_of_row(problem: ContractionProblem, block: int) -> int:
+    """How many elements of a row that begin at a multiple of it lie side by side: `block` where all
+    do. A window's are the channels of one tap behind those of another. 0 where it is none that is
+    told: of fewer than FINEST nobody knows where they end."""
     view, (k,) = problem.view, k_variables(problem.view)
-    other = of(Variable("probe_other", at_least(problem.rows + math.prod(view.n), 2)))
-    cases = (
-        view.broadcast(problem.batch, problem.m(other), (of(k),)),
-        view.vector(problem.batch, (other,), (of(k),)),
-    )
-    rows, columns = (view.stride(case, k) == 1 for case in cases)
-    return rows, columns
+    row = problem.m(of(Variable("probe_row", at_least(problem.rows, 2))))
+    if view.runs_along(view.broadcast(problem.batch, row, (of(k),)), k):
+        return block
+    run = max(block, FINEST)
+    while run >= FINEST:
+        number, rest = divmod(problem.depth, run)
+        place = Variable("probe_place", run)
+        at = of(Variable("probe_run", max(number, 1))) * run + of(place)
+        if not rest and view.runs_along(view.broadcast(problem.batch, row, (at,)), place):
+            return run
+        run //= 2
+    return 0
+
+
+def column_along_k(problem: ContractionProblem) -> bool:
+    """Whether the elements of a column lie side by side."""
+    view, (k,) = problem.view, k_variables(problem.view)
+    column = of(Variable("probe_column", at_least(math.prod(view.n), 2)))
+    return view.stride(view.vector(problem.batch, (column,), (of(k),)), k) == 1
 
 
 @dataclass(frozen=True, slots=True)
