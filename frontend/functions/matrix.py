@@ -235,17 +235,20 @@ def _plus(
     input: Tensor, term: Tensor, beta: Any, alpha: Any, out: Any, *, computed: bool = True
 ) -> Tensor:
     """beta · input + alpha · term, in the shape of `term`. With beta 0 the input is not read: NaN
-    in it does not spread. The numbers are such as the dtype holds, or (`computed`) computes in."""
+    in it does not spread. The numbers are such as the dtype holds, or (`computed`) computes in: of
+    half types the sum is one in float32 then, rounded once."""
     spread = expand(input, term._sizes)
     kind = promote_types(spread.dtype, term.dtype)
     for number in (beta, alpha):
         fitting(number, kind, computed=computed)
     if not kind.is_float and kind is not DType.bool:  # of bools a number would make integers
         beta, alpha = int(beta), int(alpha)
+    if computed and kind.is_float and not (beta == 1 and alpha == 1):
+        spread, term = (casted(x, kind.computes_as) for x in (spread, term))
     scaled = term if alpha == 1 else term * alpha
     if beta == 0:
         return stored(attached(casted(scaled, kind), spread), out)
-    return stored((spread if beta == 1 else spread * beta) + scaled, out)
+    return stored(casted((spread if beta == 1 else spread * beta) + scaled, kind), out)
 
 
 def _same_dtype(input: Tensor, other: Tensor, name: str) -> None:

@@ -105,6 +105,20 @@ def test_sums_of_products() -> None:
     assert not x.grad.any()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_half_types_are_rounded_once(dtype: str) -> None:
+    """beta · input alone is more than f16 holds."""
+    kind = getattr(torch, dtype)
+    x, row = torch.full((1, 1), 0.5, dtype=kind), torch.full((1, 2), 0.5, dtype=kind)
+
+    def summed(x: Any, row: Any) -> Any:
+        return torch.addmm(x, row, row.t(), beta=1e6, alpha=-1e6 + 4)
+
+    for function in (summed, torch.compile(summed)):
+        result = function(x, row)
+        assert result.dtype is kind and result.item() == 2.0
+
+
 def test_chains_and_powers() -> None:
     a, b, c = draw(2, 30), draw(30, 3), draw(3, 40)
     agree(torch.chain_matmul, a @ b @ c, a, b, c)
