@@ -121,10 +121,11 @@ class Bucket:
         self.waiting = {id(p) for p in self.parameters}
         self.work = None
 
-    def view(self, position: int) -> np.ndarray:
-        """Where the gradient of a parameter lies."""
+    def view(self, position: int, flat: np.ndarray | None = None) -> np.ndarray:
+        """Where the gradient of a parameter lies, in another array with this layout in `flat`."""
         parameter = self.parameters[position]
-        return self.flat[self.slots[position]].reshape(parameter.tensor_type.shape)
+        flat = self.flat if flat is None else flat
+        return flat[self.slots[position]].reshape(parameter.tensor_type.shape)
 
     def take(self, position: int) -> None:
         """Have the gradient of a parameter lie in the array; zeros where there is none."""

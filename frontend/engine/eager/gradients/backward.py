@@ -10,7 +10,7 @@ nodes and leaves run here, in PyTorch's order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -35,6 +35,8 @@ from graphc.ops.nn.products import addmm
 from graphc.references import is_sole_view
 
 _SEQUENCE = attrgetter("sequence")
+Place = Callable[[Tensor], np.ndarray | None]
+"""Where the gradient of a leaf may be written; None: anywhere."""
 
 
 def run_backward(
@@ -43,14 +45,19 @@ def run_backward(
     *,
     retain_graph: bool,
     create_graph: bool,
+    place: Place | None = None,
 ) -> list[Tensor | None]:
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
-    there is no path. Without: gradients are added to the leaves' `.grad`."""
+    there is no path. Without: gradients are added to the leaves' `.grad`. `place(leaf)`: where the
+    gradient of one of the inputs may lie; where several ops give to it, it does not."""
     mode = STATE.mode
     retain_graph |= STATE.keeps_graph
     if mode is None:
         with recording(create_graph):
-            return _swept(roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph)
+            return _swept(
+                roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph,
+                place=place,
+            )  # fmt: skip
     with mode.backward(accumulates=inputs is None) as run, recording(create_graph):
         return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
 
@@ -62,6 +69,7 @@ def _swept(
     *,
     retain_graph: bool,
     create_graph: bool,
+    place: Place | None = None,
 ) -> list[Tensor | None]:
     """`run_backward` in the grad mode of its ops."""
     cotangents = Gradients(_added)
@@ -69,8 +77,10 @@ def _swept(
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
     nodes, leaves, placed = _reachable(cotangents)
-    placed = placed and inputs is None and run is None and not create_graph
-    places = _places(nodes) if placed else {}
+    if inputs is None and placed:
+        place = _place_by_hooks
+    asked = place is not None and run is None and not create_graph
+    places = _places(nodes, place) if asked else {}
     needed = None if targets is None else _leading_to(nodes, set(targets))
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
@@ -156,19 +166,26 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
     return nodes, leaves, placed
 
 
-def _places(nodes: list[TapeNode]) -> dict[Any, np.ndarray]:
-    """Where gradients are to lie, by what hooks of the leaves say (`place`, as those of
-    DistributedDataParallel do): of leaves that one node alone gives to."""
+def _place_by_hooks(leaf: Tensor) -> np.ndarray | None:
+    """Where the gradient of a leaf is to lie, by what its hooks say (`place`, as those of
+    DistributedDataParallel do): it is added to nothing."""
+    place = None
+    for hook in (leaf._post_hooks or {}).values() if leaf._grad is None else ():
+        place = hook.place(leaf) if hasattr(hook, "place") else place
+    return place
+
+
+def _places(nodes: list[TapeNode], place_of: Place) -> dict[Any, np.ndarray]:
+    """Where gradients are to lie: of leaves that one node alone gives to."""
     counts = Counter([edge for node in nodes for edge in node.edges if edge is not None])
     places: dict[Any, np.ndarray] = {}
     for edge, count in counts.items():
         leaf = edge[0]
-        if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks or leaf._grad is not None:
+        if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks:
             continue
-        for hook in (leaf._post_hooks or {}).values():
-            place = hook.place(leaf) if hasattr(hook, "place") else None
-            if place is not None:
-                places[edge] = place
+        place = place_of(leaf)
+        if place is not None:
+            places[edge] = place
     for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
         place = places.get(node.edges[0]) if node.op is transpose else None
         own = (node, 0)
@@ -178,7 +195,7 @@ def _places(nodes: list[TapeNode]) -> dict[Any, np.ndarray]:
     return places
 
 
-def _is_at(value: Any, place: np.ndarray) -> bool:
+def is_at(value: Any, place: np.ndarray) -> bool:
     """Whether an array of the type of `place` is the same memory."""
     if value is place:
         return True
@@ -401,7 +418,7 @@ def accumulate(
     first one may have been written."""
     present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
     if present is None:
-        if place is not None and _is_at(gradient._value, place) and not create_graph:
+        if place is not None and is_at(gradient._value, place) and not create_graph:
             variable.grad = make(place, gradient.tensor_type)
             return
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)
