@@ -334,7 +334,7 @@ class Shares:
         """Add up what lies in the buckets over the ranks. `drawn`: from which random numbers."""
         works = []
         for bucket in self.reducer.buckets:
-            kind = f"{TensorType.of(bucket.flat)}{drawn}"
+            kind = f"{bucket.kind}{drawn}"
             name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
             steps = bucket.reduction(self.reducer.members, name, self._scaled)
             works.append(current().start(name, steps, self.reducer.timeout))

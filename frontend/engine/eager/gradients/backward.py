@@ -9,7 +9,6 @@ nodes and leaves run here, in PyTorch's order.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
@@ -170,28 +169,35 @@ def _place_by_hooks(leaf: Tensor) -> np.ndarray | None:
     """Where the gradient of a leaf is to lie, by what its hooks say (`place`, as those of
     DistributedDataParallel do): it is added to nothing."""
     place = None
-    for hook in (leaf._post_hooks or {}).values() if leaf._grad is None else ():
-        place = hook.place(leaf) if hasattr(hook, "place") else place
+    if leaf._grad is None and leaf._post_hooks:
+        for hook in leaf._post_hooks.values():
+            place = hook.place(leaf) if hasattr(hook, "place") else place
     return place
 
 
 def _places(nodes: list[TapeNode], place_of: Place) -> dict[Any, np.ndarray]:
     """Where gradients are to lie: of leaves that one node alone gives to."""
-    counts = Counter([edge for node in nodes for edge in node.edges if edge is not None])
+    counts: dict[int, int] = {}  # by the id of what is given to: of nodes, those with one result
+    leaves: dict[int, Edge] = {}
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None:
+                key = id(edge[0])
+                counts[key] = counts.get(key, 0) + 1
+                if edge[0].__class__ is not TapeNode:
+                    leaves[key] = edge
     places: dict[Any, np.ndarray] = {}
-    for edge, count in counts.items():
+    for key, edge in leaves.items():
         leaf = edge[0]
-        if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks:
-            continue
-        place = place_of(leaf)
+        place = place_of(leaf) if counts[key] == 1 and not leaf._hooks else None
         if place is not None:
             places[edge] = place
     for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
-        place = places.get(node.edges[0]) if node.op is transpose else None
-        own = (node, 0)
-        watched = node.hooks or node.prehooks or node.posthooks or node.retained
-        if place is not None and counts[own] == 1 and not watched:
-            places[own] = place.transpose(node.attributes["permutation"])
+        if node.op is transpose and counts.get(id(node)) == 1:
+            place = places.get(node.edges[0])
+            watched = node.hooks or node.prehooks or node.posthooks or node.retained
+            if place is not None and not watched:
+                places[node, 0] = place.transpose(node.attributes["permutation"])
     return places
 
 
