@@ -78,6 +78,7 @@ class _Store:
         self.reducer = reducer
         self.flats: list[np.ndarray] = []
         self.here: set[int] = set()
+        self.views: dict[int, np.ndarray] = {}
 
     def place(self, parameter: Any) -> np.ndarray | None:
         """Where backward may write the gradient of a parameter, which it then adds to nothing."""
@@ -85,8 +86,11 @@ class _Store:
         return self._view(id(parameter)) if known else None
 
     def _view(self, key: int) -> np.ndarray:
-        bucket, position = self.reducer.places[key]
-        return bucket.view(position, self.flats[bucket.index])
+        view = self.views.get(key)
+        if view is None:
+            bucket, position = self.reducer.places[key]
+            view = self.views[key] = bucket.view(position, self.flats[bucket.index])
+        return view
 
     def take(self, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
         for p, gradient in zip(parameters, gradients):
@@ -111,7 +115,7 @@ class _Store:
         later.fill(self.here)
         for flat, other in zip(self.flats, later.flats):
             add(flat, other, flat)
-        flats, later.flats, later.here = later.flats, [], set()
+        flats, later.flats, later.views, later.here = later.flats, [], {}, set()
         return flats
 
 

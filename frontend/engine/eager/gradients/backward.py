@@ -75,6 +75,7 @@ def _swept(
     for tensor, gradient in roots:
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    on_the_way = any([isinstance(node, TapeNode) for node, _ in targets or ()])
     nodes, leaves, placed = _reachable(cotangents)
     if inputs is None and placed:
         place = _place_by_hooks
@@ -86,7 +87,9 @@ def _swept(
         leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
     if run is not None:
         run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
-    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves, places)
+    records = _unpacked(
+        nodes, cotangents, at_inputs if on_the_way else {}, needed, retain_graph, leaves, places
+    )
     sweep(records, cotangents, _around(run), _after)
     for edge in at_inputs:
         if isinstance(edge[0], Tensor) and edge in cotangents:
