@@ -23,7 +23,7 @@ from frontend.distributed.exchange import Round, all_gather, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
-from frontend.engine.eager.gradients.backward import is_at, run_backward
+from frontend.engine.eager.gradients.backward import Place, is_at, run_backward
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, enable_grad
 from frontend.engine.tensors.tensor import Tensor, make
@@ -252,8 +252,7 @@ class Shares:
         joins = accumulates and self._joins_early()
         of_inputs = []
         for j, (out, share) in enumerate(zip(parts, taken)):
-            if accumulates:
-                self._begin(j)
+            place = self._begin(j) if accumulates else None
             roots = [
                 (x, _share_of(cotangent, x, j, self.mine))
                 for x, cotangent in zip(out, cotangents)
@@ -262,7 +261,7 @@ class Shares:
             wanting = [x for x in share if isinstance(x, Tensor) and x.requires_grad]
             gradients = run_backward(
                 roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,
-                place=self.stores[j].place if accumulates else None,
+                place=place,
             )  # fmt: skip
             if accumulates:
                 self.take(j, gradients[: len(parameters)])
@@ -272,20 +271,21 @@ class Shares:
                 self._join(j)
         return of_inputs
 
-    def _begin(self, j: int) -> None:
-        """Have the store of a share its arrays. The first takes the buckets', where the sum is to
-        be."""
-        store = self.stores[j]
+    def _begin(self, j: int) -> Place | None:
+        """Have the store of a share its arrays, the first the buckets', where the sum is to be.
+        What says where gradients may be written."""
+        store, buckets = self.stores[j], self.reducer.buckets
         if store.flats:
-            return
-        buckets = self.reducer.buckets
+            return store.place
         if j:
-            empty = self.spare.pop() if self.spare else [np.empty_like(b.flat) for b in buckets]
-            store.flats = empty
-            return
+            store.flats = (
+                self.spare.pop() if self.spare else [np.empty_like(b.flat) for b in buckets]
+            )
+            return store.place
         for bucket in buckets:
             bucket.begin_apart()
         store.flats = [bucket.flat for bucket in buckets]
+        return store.place
 
     def _joins_early(self) -> bool:
         """Whether gradients of shares may be added while others are to come: not where another

@@ -81,6 +81,32 @@ def test_gradients_of_shares_lie_in_arrays_that_are_kept() -> None:
     checked(2, _in_kept_arrays)
 
 
+def _in_shared_memory(rank: int, count: int) -> None:
+    """A step that is compiled as a whole has the buckets in the memory of all ranks, and no other
+    arrays."""
+    dist.set_deterministic(True, shares=SHARES)
+    net = nn.Linear(6, 3)
+    model = DDP(net)
+
+    @torch.compile(fullgraph=True)
+    def step(x: Any) -> Any:
+        model.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    (bucket,) = model.reducer.buckets
+    for _ in range(3):
+        step(own(rank, count))
+        assert bucket.is_shared() and np.shares_memory(net.weight.grad.numpy(), bucket.flat)
+    dist.set_deterministic(False)
+
+
+@pytest.mark.slow
+def test_a_whole_step_in_shares_takes_no_arrays_of_its_own() -> None:
+    checked(2, _in_shared_memory)
+
+
 def _left_out(rank: int, count: int) -> list[bytes]:
     """Shares that leave a parameter out add zeros, also where several backward passes add up."""
     dist.set_deterministic(True, shares=SHARES)

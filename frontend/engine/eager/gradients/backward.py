@@ -79,8 +79,9 @@ def _swept(
     nodes, leaves, placed = _reachable(cotangents)
     if inputs is None and placed:
         place = _place_by_hooks
-    asked = place is not None and run is None and not create_graph
-    places = _places(nodes, place) if asked else {}
+    if run is not None or create_graph:
+        place = None
+    places = {} if place is None else _places(nodes, place)
     needed = None if targets is None else _leading_to(nodes, set(targets))
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
