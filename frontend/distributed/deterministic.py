@@ -24,6 +24,7 @@ from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
 from frontend.engine.eager.gradients.backward import Place, is_at, run_backward
+from frontend.engine.eager.kernels.native_ops import SMALL
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, enable_grad
 from frontend.engine.tensors.tensor import Tensor, make
@@ -81,9 +82,11 @@ class _Store:
         self.views: dict[int, np.ndarray] = {}
 
     def place(self, parameter: Any) -> np.ndarray | None:
-        """Where backward may write the gradient of a parameter, which it then adds to nothing."""
-        known = id(parameter) in self.reducer.places and id(parameter) not in self.here
-        return self._view(id(parameter)) if known else None
+        """Where backward may write the gradient of a parameter, which it then adds to nothing. A
+        small one is copied sooner than it is placed."""
+        if parameter.tensor_type.nbytes <= SMALL or id(parameter) in self.here:
+            return None
+        return self._view(id(parameter)) if id(parameter) in self.reducer.places else None
 
     def _view(self, key: int) -> np.ndarray:
         view = self.views.get(key)
