@@ -2,7 +2,7 @@
 whether weights have the same bits for any number of ranks.
 
     python benchmarks/ranks.py [--ranks 2] [--transport local|mpi] [--steps 40] [--models mlp gpt]
-                               [--kinds eager backward whole] [--batch 64] [--json]
+                               [--kinds eager backward whole] [--batch 64] [--seconds 60] [--json]
     python benchmarks/ranks.py --bits 100 [--ranks 1 2 4 8]
 
 The first: for each model, and each kind of step (op by op; with a compiled model; compiled as a
@@ -15,11 +15,12 @@ whole), all on the same threads, by turns in one run:
 - ranks: the step of all ranks, and its ratio to own + exchange
 - shares: the same with `set_deterministic`, its ratio to own + exchange, and to pieces + exchange
 
-Before anything is timed steps run until nothing compiles in the background. A call takes as long as
-on the slowest rank; of calls the least counts, beside it the least processor time of a rank, which
-says more where the machine has other work. The model of docs/distributed.md is fitted to messages
-of several sizes. The second: the digest of the weights behind so many steps; exit code 1 where
-ranks differ, kinds do, or, of shares, numbers of ranks.
+Before anything is timed steps run until nothing compiles in the background. A row is timed for at
+most `--seconds`, and once at least: what is slow has fewer rounds than `--steps`. A call takes as
+long as on the slowest rank; of calls the least counts, beside it the least processor time of a
+rank, which says more where the machine has other work. The model of docs/distributed.md is fitted
+to messages of several sizes. The second: the digest of the weights behind so many steps; exit code
+1 where ranks differ, kinds do, or, of shares, numbers of ranks.
 """
 
 from __future__ import annotations
@@ -71,10 +72,11 @@ class Times:
     processor: float
 
 
-def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Times]:
-    """The times of functions that are called by turns, all ranks at once."""
-    for call in calls.values():
-        warmed_up(call)
+def timed(calls: Mapping[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, Times]:
+    """The times of functions that are called by turns, all ranks at once, in so many rounds or as
+    many as fit into the seconds."""
+    a_round = (CALLS + 1) * sum(warmed_up(call) for call in calls.values())
+    rounds = max(1, min(rounds, int(seconds / a_round)))
     samples = np.empty((len(calls), rounds * CALLS, 2))
     for number in range(rounds):
         for call, row in zip(calls.values(), samples):
@@ -94,16 +96,19 @@ def timed(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Time
     }
 
 
-def warmed_up(call: Callable[[], Any]) -> None:
-    """Call until no rank compiles in the background any more."""
+def warmed_up(call: Callable[[], Any]) -> float:
+    """Call until no rank compiles in the background any more. The seconds of the last call, on the
+    slowest rank."""
     while True:
         for _ in range(WARM_UP):
+            begin = time.perf_counter()
             call()
+        seconds = time.perf_counter() - begin
         busy = any(thread.name == THREAD for thread in threading.enumerate())
-        anywhere = torch.tensor([float(busy)])
-        dist.all_reduce(anywhere)
-        if not anywhere.item():
-            return
+        anywhere = torch.tensor([float(busy), seconds], dtype=torch.float64)
+        dist.all_reduce(anywhere, dist.ReduceOp.MAX)
+        if not anywhere[0].item():
+            return float(anywhere[1])
 
 
 def ranks_of_world() -> range:
@@ -183,7 +188,7 @@ def in_shares(step: Callable[[], Any]) -> Callable[[], Any]:
     return call
 
 
-def measured(case: RankedWorkload, kind: str, rounds: int) -> dict[str, Any]:
+def measured(case: RankedWorkload, kind: str, rounds: int, limit: float) -> dict[str, Any]:
     """Times of one model, in seconds."""
     ddp, ranked = case.ranked(kind)
     calls = {
@@ -192,7 +197,7 @@ def measured(case: RankedWorkload, kind: str, rounds: int) -> dict[str, Any]:
     }  # fmt: skip
     result: dict[str, Any] = {
         "bytes": sum(bucket.flat.nbytes for bucket in ddp.reducer.buckets),
-        **{name: asdict(times) for name, times in timed(calls, rounds).items()},
+        **{name: asdict(times) for name, times in timed(calls, rounds, limit).items()},
     }
     for name, whole, part in RATIOS:
         result[name] = {
@@ -221,11 +226,11 @@ def digests(case: RankedWorkload, kind: str, steps: int) -> dict[str, str]:
     return found
 
 
-def fitted(rounds: int) -> dict[str, Any]:
+def fitted(rounds: int, limit: float) -> dict[str, Any]:
     """Latency and bandwidth of all-reduces by size, and how far the model is off."""
     flats = {str(size): torch.zeros(size // 4) for size in SIZES}
     calls = {size: lambda flat=flat: dist.all_reduce(flat) for size, flat in flats.items()}
-    seconds = np.array([times.least for times in timed(calls, rounds).values()])
+    seconds = np.array([times.least for times in timed(calls, rounds, limit).values()])
     sizes = np.array(SIZES)
     # Relative errors count: each row is divided by what was measured.
     rows = np.stack([np.ones(len(sizes)), sizes], 1) / seconds[:, None]
@@ -240,7 +245,8 @@ def fitted(rounds: int) -> dict[str, Any]:
 def on_this_rank(arguments: argparse.Namespace) -> dict[str, Any]:
     """What is found, by row."""
     dist.init_process_group("mpi")
-    results: dict[str, Any] = {} if arguments.bits else {"model": fitted(arguments.steps)}
+    extent = arguments.steps, arguments.seconds
+    results: dict[str, Any] = {} if arguments.bits else {"model": fitted(*extent)}
     for name in arguments.models:
         case = RankedWorkload(name, arguments.batch)
         for kind in arguments.kinds:
@@ -248,7 +254,7 @@ def on_this_rank(arguments: argparse.Namespace) -> dict[str, Any]:
             if arguments.bits:
                 results[label] = digests(case, kind, arguments.bits)
             else:
-                results[label] = measured(case, kind, arguments.steps)
+                results[label] = measured(case, kind, *extent)
             if dist.get_rank() == 0:
                 print(_line(label, results[label]), flush=True)
     first = dist.get_rank() == 0
@@ -291,6 +297,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2])
     parser.add_argument("--steps", type=int, default=40, help="rounds of timing")
+    parser.add_argument("--seconds", type=float, default=60, help="of timing, for a row at most")
     parser.add_argument("--bits", type=int, default=0, metavar="STEPS")
     parser.add_argument("--batch", type=int, help="rows of the batch of all ranks")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))

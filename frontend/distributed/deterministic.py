@@ -13,7 +13,7 @@ multiplication by 1 / S. What a share computes does not know how many ranks ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from frontend.distributed.exchange import Round, all_gather, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
-from frontend.engine.eager.gradients.backward import run_backward
+from frontend.engine.eager.gradients.backward import Place, is_at, run_backward
+from frontend.engine.eager.kernels.native_ops import SMALL
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, enable_grad
 from frontend.engine.tensors.tensor import Tensor, make
@@ -32,7 +33,6 @@ from frontend.functions.shape import cat
 from frontend.nn.modules.batchnorm import SyncBatchNorm, _NormBase
 from frontend.utils._pytree import tree_flatten, tree_unflatten
 from graphc.ir.types import DType, TensorType
-from graphc.references import is_sole_view
 
 DEFAULT_SHARES = 8
 
@@ -71,37 +71,55 @@ def check_divides(shares: int, ranks: int) -> None:
 
 
 class _Store:
-    """The gradients of one share, by parameter; of several backward passes they add up. Later those
-    of a branch of the tree."""
+    """The gradients of one share, in arrays laid out as the buckets; of several backward passes
+    they add up. Later those of a branch of the tree. `here`: the ids of the parameters that have
+    one."""
 
-    def __init__(self) -> None:
-        self.arrays: dict[int, np.ndarray] = {}
+    def __init__(self, reducer: Reducer):
+        self.reducer = reducer
+        self.flats: list[np.ndarray] = []
+        self.here: set[int] = set()
+        self.views: dict[int, np.ndarray] = {}
+
+    def place(self, parameter: Any) -> np.ndarray | None:
+        """Where backward may write the gradient of a parameter, which it then adds to nothing. A
+        small one is copied sooner than it is placed."""
+        if parameter.tensor_type.nbytes <= SMALL or id(parameter) in self.here:
+            return None
+        return self._view(id(parameter)) if id(parameter) in self.reducer.places else None
+
+    def _view(self, key: int) -> np.ndarray:
+        view = self.views.get(key)
+        if view is None:
+            bucket, position = self.reducer.places[key]
+            view = self.views[key] = bucket.view(position, self.flats[bucket.index])
+        return view
 
     def take(self, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
-        seen: set[int] = set()
         for p, gradient in zip(parameters, gradients):
             if gradient is None:
                 continue
-            array = gradient._array("a gradient")
-            present = self.arrays.get(id(p))
-            if present is not None:
-                add(present, array, present)
-                continue
-            own = array.base is None or is_sole_view(array)
-            own &= array.flags.carray
-            if not own or id(array) in seen:
-                array = array.copy(order="C")
-            seen.add(id(array))
-            self.arrays[id(p)] = array
+            array, view = gradient._array("a gradient"), self._view(id(p))
+            if id(p) in self.here:
+                add(view, array, view)
+            elif not is_at(array, view):
+                view[...] = array
+            self.here.add(id(p))
 
-    def join(self, later: _Store) -> None:
-        """Add the branch behind this one, which is used up."""
-        for key in [*self.arrays, *[key for key in later.arrays if key not in self.arrays]]:
-            array, other = self.arrays.get(key), later.arrays.pop(key, None)
-            if array is None:
-                assert other is not None
-                array = self.arrays[key] = np.zeros_like(other)
-            add(array, np.zeros_like(array) if other is None else other, array)
+    def fill(self, keys: Iterable[int]) -> None:
+        """Have zeros for parameters that have no gradient."""
+        for key in [key for key in keys if key not in self.here]:
+            self._view(key)[...] = 0
+            self.here.add(key)
+
+    def join(self, later: _Store) -> list[np.ndarray]:
+        """Add the branch behind this one, which is used up; its arrays."""
+        self.fill(later.here)
+        later.fill(self.here)
+        for flat, other in zip(self.flats, later.flats):
+            add(flat, other, flat)
+        flats, later.flats, later.views, later.here = later.flats, [], {}, set()
+        return flats
 
 
 class Shares:
@@ -113,8 +131,8 @@ class Shares:
         self.size = reducer.members.size
         self.mine = count // self.size
         self.first = reducer.members.me * self.mine
-        self.stores = [_Store() for _ in range(self.mine)]
-        self.branches = 1  # how many neighbouring shares the stores were joined to
+        self.stores = [_Store(reducer) for _ in range(self.mine)]
+        self.spare: list[list[np.ndarray]] = []  # arrays for stores: new memory costs page faults
         self.calls = 0  # of the model since the last backward
         self.random = RandomStates()
         self.drawn = ""
@@ -237,6 +255,7 @@ class Shares:
         joins = accumulates and self._joins_early()
         of_inputs = []
         for j, (out, share) in enumerate(zip(parts, taken)):
+            place = self._begin(j) if accumulates else None
             roots = [
                 (x, _share_of(cotangent, x, j, self.mine))
                 for x, cotangent in zip(out, cotangents)
@@ -244,8 +263,9 @@ class Shares:
             ]
             wanting = [x for x in share if isinstance(x, Tensor) and x.requires_grad]
             gradients = run_backward(
-                roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False
-            )
+                roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,
+                place=place,
+            )  # fmt: skip
             if accumulates:
                 self.take(j, gradients[: len(parameters)])
             of_inputs.append(gradients[len(parameters) :])
@@ -254,20 +274,38 @@ class Shares:
                 self._join(j)
         return of_inputs
 
+    def _begin(self, j: int) -> Place | None:
+        """Have the store of a share its arrays, the first the buckets', where the sum is to be.
+        What says where gradients may be written."""
+        store, buckets = self.stores[j], self.reducer.buckets
+        if store.flats:
+            return store.place
+        if j:
+            store.flats = (
+                self.spare.pop() if self.spare else [np.empty_like(b.flat) for b in buckets]
+            )
+            return store.place
+        for bucket in buckets:
+            bucket.begin_apart()
+        store.flats = [bucket.flat for bucket in buckets]
+        return store.place
+
     def _joins_early(self) -> bool:
         """Whether gradients of shares may be added while others are to come: not where another
         backward adds to them."""
-        empty = not any(store.arrays for store in self.stores)
-        return self.calls == 1 and empty and self.reducer.syncs()
+        return self.calls == 1 and not self.hold_gradients() and self.reducer.syncs()
+
+    def hold_gradients(self) -> bool:
+        """Whether a backward has left gradients that are not averaged yet."""
+        return any(store.here for store in self.stores)
 
     def _join(self, j: int) -> None:
-        """Join the branches that share j completes, but for the last two: then as few as possible
-        are held, and what is added was just written."""
-        width = self.branches = 1
-        while 4 * width <= self.mine:
-            self.branches = 2 * width
-            if (j + 1) % (2 * width) == 0:
-                self.stores[j + 1 - 2 * width].join(self.stores[j + 1 - width])
+        """Join the branches that share j completes: then as few as possible are held, and what is
+        added was just written."""
+        width = 1
+        while (j + 1) % (2 * width) == 0:
+            earlier, later = self.stores[j + 1 - 2 * width], self.stores[j + 1 - width]
+            self.spare.append(earlier.join(later))
             width *= 2
 
     def take(self, j: int, gradients: Sequence[Any]) -> None:
@@ -279,11 +317,9 @@ class Shares:
         self.calls = 0
         if not self.reducer.syncs():
             return
-        reducer, stores = self.reducer, self.stores[:: self.branches]
-        self.stores, self.branches = [_Store() for _ in range(self.mine)], 1
-        unused = {
-            id(p) for p in reducer.parameters if all(id(p) not in s.arrays for s in stores)
-        }  # fmt: skip
+        reducer, stores = self.reducer, self.stores
+        self.stores = [_Store(reducer) for _ in range(self.mine)]
+        unused = {*reducer.names}.difference(*[store.here for store in stores])
         if unused and reducer.unused is None:
             reducer.under_way = True
             for bucket in reducer.buckets:
@@ -293,7 +329,7 @@ class Shares:
         if reducer.unused is not None:
             reducer.unused = unused
             anywhere = reducer._used_anywhere()
-        flats = [self._summed(bucket, stores) for bucket in reducer.buckets]
+        flats = self._summed(stores)
         self.reduce_buckets(self.drawn)
         for bucket, flat in zip(reducer.buckets, flats):
             for p, slot in zip(bucket.parameters, bucket.slots):
@@ -305,7 +341,7 @@ class Shares:
         """Add up what lies in the buckets over the ranks. `drawn`: from which random numbers."""
         works = []
         for bucket in self.reducer.buckets:
-            kind = f"{TensorType.of(bucket.flat)}{drawn}"
+            kind = f"{bucket.kind}{drawn}"
             name = f"the gradients of bucket {bucket.index} ({kind}) in {self.count} shares"
             steps = bucket.reduction(self.reducer.members, name, self._scaled)
             works.append(current().start(name, steps, self.reducer.timeout))
@@ -315,15 +351,15 @@ class Shares:
     def _scaled(self, part: Any) -> None:
         np.multiply(part, np.asarray(1 / self.count, part.dtype), part)
 
-    def _summed(self, bucket: Any, stores: list[_Store]) -> np.ndarray:
-        """The tree over the shares of this rank, in the array of the bucket."""
-        bucket.begin_apart()
-        for i, p in enumerate(bucket.parameters):
-            target = bucket.view(i)
-            arrays = [store.arrays.pop(id(p), None) for store in stores]
-            rows = [np.zeros_like(target) if a is None else a for a in arrays]
-            tree(rows, add, target)
-        return bucket.flat
+    def _summed(self, stores: list[_Store]) -> list[np.ndarray]:
+        """The tree over the shares of this rank, in the arrays of the buckets."""
+        held = [store for store in stores if store.flats]
+        for store in held:
+            store.fill(self.reducer.names)
+        for bucket, *rows in zip(self.reducer.buckets, *[store.flats for store in held]):
+            bucket.flat = tree(rows, add)
+        self.spare += [store.flats for store in held[1:]]
+        return [bucket.flat for bucket in self.reducer.buckets]
 
     @staticmethod
     def _hand_out(p: Any, value: np.ndarray) -> None:

@@ -115,6 +115,9 @@ class Round:
         if self.others:
             sent = [self.to(m, mine, HEADERS) for m in self.others]
             yield [*sent, *[self.of(m, boxes[m], HEADERS) for m in self.others]]
+        if bool((boxes == mine).all()):
+            self.owns = [self.own] * self.size
+            return
         texts = [bytes(box).rstrip(b"\0").decode(errors="replace").split("\x1f") for box in boxes]
         if any(text[0] != texts[0][0] for text in texts):
             raise self._disagreement(texts)

@@ -71,12 +71,15 @@ class RandomStates:
             began = self._began[share] = seeded.state_arrays()
         self.began = began._replace(inside=np.array([mixed(self.seed, share), self.counter]))
         default_generator.put_arrays(self.began)
+        self.version = default_generator.twister._counter[0]
 
     def end(self) -> None:
         """Note what a share drew."""
-        now = default_generator.state_arrays()
-        self.advanced = max(self.advanced, int(now.inside[1]) - self.counter)
-        self.scripts_drew |= bool((now.twister != self.began.twister).any())
+        inside, twister = default_generator.inside, default_generator.twister
+        self.advanced = max(self.advanced, int(inside._array("dropout")[1]) - self.counter)
+        if twister._counter[0] != self.version:
+            words = twister._array("a random draw")
+            self.scripts_drew |= not np.array_equal(words, self.began.twister)
 
     def told(self) -> str:
         """What a report says of it."""

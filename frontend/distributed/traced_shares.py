@@ -113,6 +113,12 @@ class TracedShares(Shares):
 
     # -- backward --------------------------------------------------------------------------------
 
+    def _begin(self, j: int) -> None:
+        """Native code writes the sums to the buckets: a trace has no array."""
+
+    def _joins_early(self) -> bool:
+        return False
+
     def take(self, j: int, gradients: Sequence[Any]) -> None:
         store = self.sums[j]
         for p, gradient in zip(self.reducer.parameters, gradients):

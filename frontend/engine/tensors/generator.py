@@ -155,7 +155,14 @@ class Generator:
     def put_arrays(self, state: GeneratorState) -> None:
         """Go on from such a state."""
         for tensor, array in zip(self.tensors, state, strict=True):
-            tensor._assign(make(array, tensor.tensor_type))
+            if tensor._value.__class__ is not np.ndarray or STATE.mode is not None:
+                tensor._assign(make(array, tensor.tensor_type))
+                continue
+            target = _to_write(tensor)
+            try:
+                np.copyto(target, array)
+            finally:
+                count_write(tensor._counter)
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Go on from what `get_state` gave, here or of a generator of PyTorch."""

@@ -279,7 +279,7 @@ class _ModelSteps:
     def _check_alone(self) -> None:
         """Raise RuntimeError before a step that is compiled as a whole where others are to stand in
         for this process, or eager steps left gradients of shares."""
-        if self.shares is not None and any(store.arrays for store in self.shares.stores):
+        if self.shares is not None and self.shares.hold_gradients():
             raise RuntimeError(
                 "set_deterministic(True) keeps what no_sync() adds up by share: the step that "
                 "averages it has to be as those before, compiled as a whole or not"

@@ -9,8 +9,7 @@ nodes and leaves run here, in PyTorch's order.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any
@@ -35,6 +34,8 @@ from graphc.ops.nn.products import addmm
 from graphc.references import is_sole_view
 
 _SEQUENCE = attrgetter("sequence")
+Place = Callable[[Tensor], np.ndarray | None]
+"""Where the gradient of a leaf may be written; None: anywhere."""
 
 
 def run_backward(
@@ -43,14 +44,19 @@ def run_backward(
     *,
     retain_graph: bool,
     create_graph: bool,
+    place: Place | None = None,
 ) -> list[Tensor | None]:
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
-    there is no path. Without: gradients are added to the leaves' `.grad`."""
+    there is no path. Without: gradients are added to the leaves' `.grad`. `place(leaf)`: where the
+    gradient of one of the inputs may lie; where several ops give to it, it does not."""
     mode = STATE.mode
     retain_graph |= STATE.keeps_graph
     if mode is None:
         with recording(create_graph):
-            return _swept(roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph)
+            return _swept(
+                roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph,
+                place=place,
+            )  # fmt: skip
     with mode.backward(accumulates=inputs is None) as run, recording(create_graph):
         return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
 
@@ -62,22 +68,29 @@ def _swept(
     *,
     retain_graph: bool,
     create_graph: bool,
+    place: Place | None = None,
 ) -> list[Tensor | None]:
     """`run_backward` in the grad mode of its ops."""
     cotangents = Gradients(_added)
     for tensor, gradient in roots:
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    on_the_way = any([isinstance(node, TapeNode) for node, _ in targets or ()])
     nodes, leaves, placed = _reachable(cotangents)
-    placed = placed and inputs is None and run is None and not create_graph
-    places = _places(nodes) if placed else {}
+    if inputs is None and placed:
+        place = _place_by_hooks
+    if run is not None or create_graph:
+        place = None
+    places = {} if place is None else _places(nodes, place)
     needed = None if targets is None else _leading_to(nodes, set(targets))
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
         leaves = {edge: last for edge, last in leaves.items() if edge in at_inputs}
     if run is not None:
         run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
-    records = _unpacked(nodes, cotangents, at_inputs, needed, retain_graph, leaves, places)
+    records = _unpacked(
+        nodes, cotangents, at_inputs if on_the_way else {}, needed, retain_graph, leaves, places
+    )
     sweep(records, cotangents, _around(run), _after)
     for edge in at_inputs:
         if isinstance(edge[0], Tensor) and edge in cotangents:
@@ -156,29 +169,43 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
     return nodes, leaves, placed
 
 
-def _places(nodes: list[TapeNode]) -> dict[Any, np.ndarray]:
-    """Where gradients are to lie, by what hooks of the leaves say (`place`, as those of
-    DistributedDataParallel do): of leaves that one node alone gives to."""
-    counts = Counter([edge for node in nodes for edge in node.edges if edge is not None])
+def _place_by_hooks(leaf: Tensor) -> np.ndarray | None:
+    """Where the gradient of a leaf is to lie, by what its hooks say (`place`, as those of
+    DistributedDataParallel do): it is added to nothing."""
+    place = None
+    if leaf._grad is None and leaf._post_hooks:
+        for hook in leaf._post_hooks.values():
+            place = hook.place(leaf) if hasattr(hook, "place") else place
+    return place
+
+
+def _places(nodes: list[TapeNode], place_of: Place) -> dict[Any, np.ndarray]:
+    """Where gradients are to lie: of leaves that one node alone gives to."""
+    counts: dict[int, int] = {}  # by the id of what is given to: of nodes, those with one result
+    leaves: dict[int, Edge] = {}
+    for node in nodes:
+        for edge in node.edges:
+            if edge is not None:
+                key = id(edge[0])
+                counts[key] = counts.get(key, 0) + 1
+                if edge[0].__class__ is not TapeNode:
+                    leaves[key] = edge
     places: dict[Any, np.ndarray] = {}
-    for edge, count in counts.items():
+    for key, edge in leaves.items():
         leaf = edge[0]
-        if count > 1 or not isinstance(leaf, Tensor) or leaf._hooks or leaf._grad is not None:
-            continue
-        for hook in (leaf._post_hooks or {}).values():
-            place = hook.place(leaf) if hasattr(hook, "place") else None
-            if place is not None:
-                places[edge] = place
+        place = place_of(leaf) if counts[key] == 1 and not leaf._hooks else None
+        if place is not None:
+            places[edge] = place
     for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
-        place = places.get(node.edges[0]) if node.op is transpose else None
-        own = (node, 0)
-        watched = node.hooks or node.prehooks or node.posthooks or node.retained
-        if place is not None and counts[own] == 1 and not watched:
-            places[own] = place.transpose(node.attributes["permutation"])
+        if node.op is transpose and counts.get(id(node)) == 1:
+            place = places.get(node.edges[0])
+            watched = node.hooks or node.prehooks or node.posthooks or node.retained
+            if place is not None and not watched:
+                places[node, 0] = place.transpose(node.attributes["permutation"])
     return places
 
 
-def _is_at(value: Any, place: np.ndarray) -> bool:
+def is_at(value: Any, place: np.ndarray) -> bool:
     """Whether an array of the type of `place` is the same memory."""
     if value is place:
         return True
@@ -401,7 +428,7 @@ def accumulate(
     first one may have been written."""
     present = variable._grad if STATE.mode is None else STATE.mode.read_grad(variable)
     if present is None:
-        if place is not None and _is_at(gradient._value, place) and not create_graph:
+        if place is not None and is_at(gradient._value, place) and not create_graph:
             variable.grad = make(place, gradient.tensor_type)
             return
         variable.grad = gradient.clone() if create_graph else _owned(variable, gradient, taken)

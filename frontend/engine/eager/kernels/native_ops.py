@@ -37,6 +37,9 @@ Run = Callable[[list[Array], Sequence[Array] | None], tuple[Array, ...]]
 _MEMO: Bounded[Any, NativeOp] = Bounded(4096)
 _LAYOUTS = 64
 """How many combinations of its operands' layouts an op remembers."""
+SMALL = 1 << 14
+"""Bytes of a result up to which a call that makes it and a copy cost less than one that is told
+where to write: the first comes straight to native code."""
 
 
 def native_op(op: Op, types: Types, attributes: dict[str, Any]) -> NativeOp:
@@ -94,7 +97,11 @@ class NativeOp:
         return results[0] if len(results) == 1 else results
 
     def into(self, place: Array, arrays: Sequence[Array]) -> Any:
-        """`call`, whose one result is written to `place`, a contiguous array, if it fits."""
+        """`call`, whose one result is written to `place`, an array of its type, which has to be
+        contiguous where it is not small."""
+        if place.nbytes <= SMALL:
+            place[...] = self.call(*arrays)
+            return place
         return self._called(*arrays, places=[place])
 
     def _prepared(self, key: tuple[Strides, ...], arrays: Arrays) -> tuple[Run, list[Base]]:
