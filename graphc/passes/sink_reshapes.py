@@ -13,7 +13,6 @@ of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.copying import replayed
@@ -23,6 +22,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.elementwise import Elementwise
+from graphc.records import replace
 
 
 def sink_reshapes(graph: Graph) -> Graph:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from frontend.engine.compiled.budget import keep_less
@@ -47,6 +46,7 @@ from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeAnswers, SizeGuard
 from graphc.ir.types import TensorType
+from graphc.records import record, replace
 from graphc.system import IMPORTING
 
 
@@ -81,7 +81,7 @@ class Compiler:
         return executable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inputs:
     """Where the inputs of the graph come from, in the order that native code takes them: arguments,
     captured tensors, what is looked up at each call, numbers that Python computes."""
@@ -121,7 +121,7 @@ class Inputs:
         return [name for name, source in pairs if isinstance(source, CapturedSource)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Results:
     """What a call leaves. The outputs of native code are the new results, the new values of inputs,
     gradients, tapped values; those of a pair have no updates among them."""
@@ -168,7 +168,7 @@ class Results:
         return self.alone == 0 and not any((self.grads, self.closed, self.leaves))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TracedProgram:
     """See the module. `graph` and `executable` are None where values and gradients are two graphs:
     then `function` has them."""
