@@ -156,6 +156,14 @@ class TracedEffects:
         """Within a trace: what lists were given that no code reads, each call gives them anew; they
         are as they were."""
         for items in containers:
+            for place in items.new_places():
+                made = place.read()
+                if type(made) is list and any(type(each) is HandedOut for each in made):
+                    raise FirstCallError(
+                        f"{place.label}, which was not there, is given values of tensors",
+                        hint="make the list outside, before the first call",
+                        location=user_location(),
+                    )
             new = items.appended()
             if not new:
                 continue
