@@ -65,7 +65,8 @@ PIECES = (
     "for name in ('loss', 'sum'):\n    HISTORY[name].append(y.sum().item())",
     "H.logs['loss'].append(y.detach().sum().item())", "y = y * len(HISTORY['loss'])",
     "y = y + sum(HISTORY['sum'][-1:])", "FOUND['loss'].append(y.sum().item())",
-    "HISTORY['sum'] += [y.sum().item()]",
+    "HISTORY['sum'] += [y.sum().item()]", "H.n += 1; log.append((H.n, y.sum().item()))",
+    "H.n += 2; print(H.n, H.n * 0.5)", "HISTORY['loss'].append(k * 0.1)",
     "if y.sum() > 40:\n    raise KeyError('over')", "steps(y)", "y = stepped(y)",
 )  # fmt: skip
 RETURNS = (

@@ -10,7 +10,7 @@ With sizes left open a TracedProgram serves all sizes that give the answers its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from frontend.engine.compiled.budget import keep_less
@@ -153,6 +153,12 @@ class Results:
     leaves: tuple[int, ...]
     dressed: tuple[tuple[int, type, dict[str, Any]], ...]
 
+    def structures(self) -> Iterator[Any]:
+        """Of what is returned, and of what effects are given."""
+        yield self.structure
+        for effect, _ in self.effects:
+            yield effect.structure
+
     @property
     def alone(self) -> int | None:
         """Which of the new results is all that is returned, where nothing is to be done with it or
@@ -252,12 +258,12 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         size_guards += session.answers.guards
     guards = _guards(traced, inputs, results)
     of_calls = tuple(call_guards(session, graph_inputs, inputs.captured))
+    free = FreeNumbers(session.sizes, graph, results.structures())
     return TracedProgram(
         session.root.name, number, options, compiler, inputs, results, trains,
         guards, of_calls, check_of(guards, of_calls), size_guards,
         session.scope.paths(), session.sizes, session.answers, session.numbers,
-        FreeNumbers(session.sizes, graph, results.structure), graph, executable, packing, function,
-        types, saved,
+        free, graph, executable, packing, function, types, saved,
     )  # fmt: skip
 
 

@@ -680,6 +680,29 @@ def test_lists_below_dicts_lists_and_attributes_are_logs(quiet: None) -> None:
     assert seen[0] == seen[1]
 
 
+def test_numbers_that_each_call_counts_are_appended_and_printed(quiet: None, capsys: Any) -> None:
+    seen = []
+    for compiled in (False, True):
+        world = types.SimpleNamespace(step=0, decay=0.5, log=[])
+
+        def f(x: Any, k: int, world: Any = world) -> Any:
+            world.step += 1
+            world.decay *= 0.5
+            world.log.append((world.step, k, world.decay))
+            print(world.step + k, sep=";")
+            return x * 2
+
+        run = torch.compile(f) if compiled else f
+        for k in range(6):
+            run(X, 3 + k)
+        seen.append((world.log, capsys.readouterr().out))
+        assert [*map(type, world.log[-1])] == [int, int, float]
+        if compiled:
+            assert not run.refusals
+            assert len({id(each.program) for each in run.specializations}) < 4
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize(
     "uses", ["len(logs['loss'])", "sum(logs['loss'])", "logs['loss'][-1:]", "[*logs.values()]"]
 )
