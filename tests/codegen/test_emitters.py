@@ -94,7 +94,7 @@ class Late:
             self.count += 1
 
 
-@dataclass
+@record
 class Plan:
     field: int
 

@@ -158,8 +158,8 @@ class TracedEffects:
         are as they were."""
         for items in containers:
             for place in items.new_places():
-                made = place.read()
-                if type(made) is list and any(type(each) is HandedOut for each in made):
+                held = place.read()
+                if type(held) is list and any(type(each) is HandedOut for each in held):
                     raise FirstCallError(
                         f"{place.label}, which was not there, is given values of tensors",
                         hint="make the list outside, before the first call",
