@@ -17,7 +17,6 @@ import logging  # noqa: F401  # ahead of `forks_wait_for`
 import os
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 PATIENCE = 20.0
@@ -104,8 +103,19 @@ def processors() -> int:
 @functools.cache
 def source_digest() -> str:
     """A digest of the compiler's own files: of what it makes and keeps, all depends on them."""
-    digest, root = hashlib.sha256(), Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode())
-        digest.update(path.read_bytes())
+    digest, root = hashlib.sha256(), os.path.dirname(__file__)
+    for path in sorted(_sources(root)):
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
+        digest.update(f"{path[len(root) :]}\n{len(content)}\n".encode())
+        digest.update(content)
     return digest.hexdigest()
+
+
+def _sources(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.is_dir():
+                yield from _sources(entry.path)

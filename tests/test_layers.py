@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-BASE = "errors,config,system,latest,lazy,references"
+BASE = "errors,config,system,latest,lazy,records,references"
 ORDER = f"__main__ debug build runtime codegen schedule passes autodiff ops ir {BASE}"
 RANK = {name: i for i, names in enumerate(ORDER.split()) for name in names.split(",")}
 BY_NAME = ("import_module", "__import__")

@@ -22,7 +22,6 @@ The oracle is the reference run in float64 on the same values. Bounds:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -38,6 +37,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import COMPILED, DType, TensorType
 from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.op import Sample, SampleDrawer
+from graphc.records import replace
 
 SUM, COMPOSITE, GRADIENT, HOST = 16, 32, 64, 256
 NO_SAMPLES = "none"

@@ -10,7 +10,6 @@ casts to integers, positions of maxima) and without infinities and NaN on the wa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import COMPILED
 from graphc.ops.mersenne_twister import seeded
 from graphc.passes.pipelines import LEVELS, Facts, optimize
+from graphc.records import replace
 from graphc.schedule.build import make_plan
 from graphc.schedule.plan_verifier import verify_plan
 from graphc.schedule.run_plan import run_plan

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from code_digests.loop_text import loop_text
 from graphc.codegen.kernels.common import lanes_for
@@ -34,6 +34,7 @@ from graphc.codegen.stages import Stages
 from graphc.codegen.target import Target
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
+from graphc.records import replace
 from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
 from graphc.schedule.threads import one_thread
 

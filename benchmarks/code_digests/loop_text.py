@@ -7,10 +7,10 @@ out: its statements, values and scratch numbered in the order in which they come
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.records import fields
 
 
 def loop_text(kernel: Kernel) -> str:

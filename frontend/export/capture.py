@@ -14,7 +14,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from frontend.engine.outside.kinds import forward_of
@@ -31,6 +31,7 @@ from graphc.errors import ShapeError, TraceError
 from graphc.ir.nodes import Graph, Location
 from graphc.ir.size_floats import text_of
 from graphc.ir.size_guards import SizeGuard
+from graphc.records import replace
 
 ARGUMENT, PARAMETER, BUFFER, CONSTANT = "argument", "parameter", "buffer", "constant"
 EXAMPLE_SIZE = 3

@@ -8,7 +8,7 @@ out: `ExportedProgram`; `module()` of it runs the graph op by op on tensors, so 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from frontend.engine.eager.dispatch import CONTEXT
@@ -26,6 +26,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
 from graphc.ir.registry import lookup
 from graphc.ir.size_guards import SizeGuard
 from graphc.passes.decompose import decompose
+from graphc.records import replace
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
 
 from graphc.autodiff.bottlenecks import Bottlenecks
 from graphc.errors import MemoryLimitError
@@ -25,6 +24,7 @@ from graphc.ir.graph_queries import cheapest_cut
 from graphc.ir.nodes import INPUT, Graph, Value
 from graphc.ir.size_guards import typical
 from graphc.ops.work import additions
+from graphc.records import record, replace
 
 PRICES = tuple(4.0**power for power in range(1, 16))
 """What a byte is tried to be worth, in additions, where a budget asks for more than 1."""
@@ -36,7 +36,7 @@ REFINEMENTS = 3
 """How often the price is bisected."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cut:
     """The values kept, the bytes of those that are kept for the later part's sake alone: of sizes
     known only at run time an extent, while a cut is looked for those of typical sizes."""
@@ -115,7 +115,7 @@ def _priced(problem: _Problem, budget: int) -> Cut:
     return problem.filled(cut, over, budget)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Problem:
     graph: Graph
     early: Set[int]

@@ -8,7 +8,6 @@ out: the joint graph: its outputs followed by the gradients, derived by the reve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,9 +21,10 @@ from graphc.ir.nodes import BACKWARD, INPUT, Graph, Location, Node, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.region import Region
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Joint:
     """Forward and backward in one graph. The first `outputs` of its outputs are forward's, the
     others the gradients; `cotangents` are the positions of the inputs that hold the gradients of

@@ -11,17 +11,16 @@ one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.autodiff.cut import minimum_cut
 from graphc.autodiff.joint import Joint
 from graphc.ir.copying import extract
 from graphc.ir.dims import Extent
 from graphc.ir.graph_queries import ancestors, descendants
 from graphc.ir.nodes import Graph, Value
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Partition:
     """`forward` takes the inputs and returns the outputs, then the saved values. `backward` takes
     the inputs numbered `saved_inputs`, the saved values, then the cotangents, and returns the

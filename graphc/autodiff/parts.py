@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.ir.handle import broadcast_to, lift
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.movement import concat, pad
+from graphc.records import field, record
 
 Add = Callable[[Any, Any], Any]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class OutputPart:
     """`gradient` of the elements from `start` on of a value of type `tensor_type`; elsewhere zero.
     `place()` is the context (a source line) in which the gradient of the whole is made."""
@@ -43,7 +43,7 @@ class OutputPart:
             )  # fmt: skip
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Collected:
     """The gradients of one value: `total` is the sum of those of all of it."""
 

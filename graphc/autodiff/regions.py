@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -31,6 +30,7 @@ from graphc.ir.undecided import remembered_by_answers
 from graphc.ops.kinds.op import Types
 from graphc.ops.kinds.region import GRADIENT_RULES, RECORDED_FORMS
 from graphc.ops.movement import reshape, transpose
+from graphc.records import record
 from graphc.system import import_module
 
 
@@ -113,7 +113,7 @@ class _Stands(Enum):
     """Of a carry its cotangent, which the scan passes on from step to step: nothing is outside."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _StepInput:
     """An input of a step's backward: the type that it has there, what it stands for outside and of
     which number, and whether it is sliced."""

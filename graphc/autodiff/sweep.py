@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,9 +24,10 @@ from graphc.ops.kinds.index import Gather
 from graphc.ops.kinds.movement import Movement
 from graphc.ops.kinds.op import Op
 from graphc.ops.movement import reshape, slice_
+from graphc.records import record
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Record:
     """One op that ran. Keys name the values gradients are collected for; an input key of None
     asks for no gradient. `inputs` and `outputs` hold handles, or `Unread` where the rule reads
@@ -71,16 +71,16 @@ def sweep(
     results)` sees what a rule makes of its gradients and returns what goes on: a handle, or an
     `OutputPart` for the operand of a slice.
     """
-    for record in records:
-        gradients = [cotangents.pop(key, None) for key in record.output_keys]
+    for recorded in records:
+        gradients = [cotangents.pop(key, None) for key in recorded.output_keys]
         if not [gradient for gradient in gradients if gradient is not None]:
             continue
-        with _NOWHERE if on_record is None else on_record(record):
-            part = _part(record, gradients, on_record)
-            results = input_gradients(record, gradients) if part is None else [part]
+        with _NOWHERE if on_record is None else on_record(recorded):
+            part = _part(recorded, gradients, on_record)
+            results = input_gradients(recorded, gradients) if part is None else [part]
             if after is not None:
-                results = after(record, gradients, results)
-            for key, gradient in zip(record.input_keys, results, strict=True):
+                results = after(recorded, gradients, results)
+            for key, gradient in zip(recorded.input_keys, results, strict=True):
                 if key is not None and gradient is not None:
                     cotangents.give(key, gradient)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from graphc.build.state_layout import layout_for, state_file
 from graphc.codegen.llvm.fma import RELAXED_NAME
 from graphc.codegen.target import Target, named
 from graphc.errors import ArgumentError
+from graphc.records import record
 
 KINDS = ("object", "shared", "wheel", "page")
 _LINKED = ("shared", "wheel")
@@ -53,7 +53,7 @@ EMBEDDED = 1 << 20
 """Bytes of saved state up to which the object has its initial values."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BuiltFiles:
     """What was written: paths, the programs in the object, and what it refuses."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.build.built_source import OfArgument, OfResult, OfState, SourceGraph
@@ -11,9 +10,10 @@ from graphc.build.packed_weights import WeightPacking, written_labels
 from graphc.codegen.program.standalone import StandaloneProgram
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BuiltProgram:
     """A graph of the source and what is made of it, which serves sizes that hold the guards.
     `packing`: what computes the packed weights that it reads."""
@@ -28,7 +28,7 @@ class BuiltProgram:
         return all(guard.holds(sizes) for guard in self.guards)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BuiltPrograms:
     """The programs of one object, the first that serves a call runs. `refused`: sizes that have
     none, and why. `ahead`: those that pack weights, once for all."""

@@ -7,7 +7,6 @@ out: an `ObjectSource`: arguments, results, state, and a graph for any sizes it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,32 +17,33 @@ from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeGuard, nearest
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.records import record
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfArgument:
     """An array that the caller hands in, by its number."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfState:
     """A field of the state, by its label."""
 
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfNumber:
     """A number that is computed of the sizes and numbers of a call (graphc.ir.size_floats)."""
 
     expression: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfResult:
     """An array that the caller has results written to, by its number."""
 
@@ -54,7 +54,7 @@ InputPlace = OfArgument | OfState | OfNumber
 OutputPlace = OfResult | OfState
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceGraph:
     """A graph, where its inputs and outputs lie (those aliased to inputs lie there), the example it
     was traced with, and what has to hold of sizes and numbers."""
@@ -66,7 +66,7 @@ class SourceGraph:
     guards: tuple[SizeGuard, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StateArray:
     """A field of the state: `label` as in the graph, `key` as files call it (that of `state_dict()`
     where it is unique), its value when it was built. `note`: for the header. `is_saved`: whether it
@@ -81,7 +81,7 @@ class StateArray:
     is_weight: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opening:
     """Which graph is asked for: one that serves the example's sizes, and all others from `least` on
     but for those named in `fixed`, which are numbers in it."""
@@ -91,7 +91,7 @@ class Opening:
     fixed: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectSource:
     """`sizes` are open; `floats` are names of numbers, which are doubles. `at` gives a graph that
     serves an example of sizes and numbers, and raises what tracing raises. `arrays` are arguments

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass, replace
 
 from graphc.build.built_source import InputPlace, OfState, SourceGraph, StateArray
 from graphc.codegen.kernels.preferred_layouts import preferred_layouts
@@ -24,13 +23,14 @@ from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.passes.pipelines import without_frozen
 from graphc.passes.split_frozen import parts
+from graphc.records import record, replace
 
 SAMPLES = 4
 """Words of each weight that a call compares with what they were when it was packed."""
 WORD = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WeightPacking:
     """`ahead` takes weights and gives the packed values, all of them fields of the state. `main` is
     the graph of the calls, with what its sizes have to hold."""

@@ -14,7 +14,6 @@ import html
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -30,11 +29,12 @@ from graphc.build.wasm_module import probe
 from graphc.codegen.target import named
 from graphc.errors import ArgumentError
 from graphc.ir.dims import Extent, symbol_of
+from graphc.records import record
 
 MODULES = {"relaxed": "wasm32+relaxed", "computed": "wasm32"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LivePart:
     """`script` fills the element `live` of a page, and leaves the session there as its property of
     that name; `style` is for what stands in it."""

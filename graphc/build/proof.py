@@ -7,7 +7,6 @@ out: main.c, and a file of data beside it: arguments, results, and the state beh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,12 @@ from graphc.build.state_layout import C_TYPES, PREPARED, StateLayout, bytes_of
 from graphc.ir.instances import type_at
 from graphc.ir.size_floats import value_at
 from graphc.ir.types import TensorType
+from graphc.records import record
 
 CALLS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProvenCall:
     """One call: sizes and numbers, arguments ahead of it, and arguments and results behind it."""
 
@@ -34,7 +34,7 @@ class ProvenCall:
     results: tuple[Array, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Proof:
     """Calls in a row, and the state behind them by label."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.build.built_programs import BuiltPrograms
@@ -19,6 +18,7 @@ from graphc.build.identifiers import Identifiers
 from graphc.build.packed_weights import SAMPLES, WORD
 from graphc.errors import GraphError
 from graphc.ir.types import DType, TensorType
+from graphc.records import record
 
 VERSION = 1
 """Of the interface: raised where functions, statuses or the struct get another meaning."""
@@ -44,7 +44,7 @@ FILE_TYPES = {
 """What safetensors calls the dtypes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StateMember:
     """A field: its identifier, and the byte it begins at. One without elements has no place in the
     struct (C has no arrays of none), and begins at 0."""
@@ -61,7 +61,7 @@ class StateMember:
         return int(self.type.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StateLayout:
     """All fields in order, saved ones first, and the bytes of the struct. `packed`: where each
     packed value begins, by label; `samples`: the places of words of packed weights, which stand

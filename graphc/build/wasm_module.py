@@ -13,11 +13,11 @@ https://github.com/WebAssembly/tool-conventions/blob/main/Linking.md
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.llvm.native import compile_text
 from graphc.codegen.target import named
 from graphc.errors import LoweringError
+from graphc.records import record
 
 MEMORY, STACK = "__linear_memory", "__stack_pointer"
 FROM_JAVASCRIPT = frozenset(("fmod", "fmodf"))
@@ -31,7 +31,7 @@ _UNDEFINED, _NAMED = 0x10, 0x40
 _I32_CONST, _END = 0x41, 0x0B
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WasmModule:
     """`imports`: names, all of the module `env`. Data lie below `data_end`."""
 

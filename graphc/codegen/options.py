@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.target import Target
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompileOptions:
     """The arguments of `graphc.compile`, decided: `target` is one, `threads` the most that a call
     may run on, with the reason why not more. Without `layouts` those of the target are not

@@ -8,7 +8,6 @@ out: `Stages`, each made when it is asked for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.kernels.preferred_layouts import preferred_layouts
@@ -19,11 +18,12 @@ from graphc.ir.nodes import Graph
 from graphc.lazy import lazy
 from graphc.passes.layouts import Preferred
 from graphc.passes.recorder import Recorder
+from graphc.records import field, record
 from graphc.schedule.build import Scheduler, optimised, scheduled
 from graphc.schedule.plan import KernelSpec, Plan, kernels
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Stages:
     """Of one graph. `recorder` notes the passes, and gets the plan. All raise what compiling
     raises."""

@@ -8,17 +8,17 @@ runs on the target it is given, else on that of the setting GRAPHC_TARGET (`runn
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from graphc.config import target_name
 from graphc.errors import TargetError
 from graphc.ir.types import DType
+from graphc.records import record, replace
 from graphc.system import IMPORTING
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """`triple`, `cpu` and `features` are LLVM's; sizes are in bytes, caches those of one core."""
 

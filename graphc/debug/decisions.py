@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import replace
 from typing import Any
 
 from graphc.codegen.kernels.common import lanes_for
@@ -32,6 +31,7 @@ from graphc.ir.registry import lookup
 from graphc.ops.kinds.op import check_text
 from graphc.passes.recorder import PassRecord, Recorder
 from graphc.passes.split_exchanges import split_exchanges
+from graphc.records import replace
 from graphc.runtime.pool import chosen_threads
 from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import BUILT_AROUND

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.autodiff.joint import joint
 from graphc.codegen.kernels.lower import lower, nest_of
@@ -41,6 +40,7 @@ from graphc.ir.printer import print_graph
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import verify_after
 from graphc.passes.recorder import PassRecord, Recorder
+from graphc.records import record
 from graphc.schedule.plan import KernelSpec, Plan, kernels, print_plan
 from graphc.schedule.threads import table
 
@@ -49,7 +49,7 @@ KERNEL_STAGES = ("nests", "loops", "llvm", "asm")
 DOT_STAGES = ("graph", "optimized", "joint", "plan")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DumpOptions:
     """`kernel`: only the kernel of that name (`k0_matmul`, or its number, `k0`). `threads`: how
     many a call may have. `dot`: graphs and plans in the DOT language."""

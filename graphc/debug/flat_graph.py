@@ -7,17 +7,17 @@ out: a `FlatGraph`: the graph's own nodes under their own numbers, those of regi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
+from graphc.records import record
 from graphc.schedule.plan import Branch, Launch, Loop, Plan
 
 Children = Callable[[int], list[tuple[str, Graph, "Children"]]]
 """Of a node: its regions, each with its name and the same function for the nodes in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GraphPart:
     """A graph of which the nodes stand from `first` on. `owner`: the number of the node whose
     region it is, -1 for the graph itself; `within`: the path of regions to it, as a decision tells
@@ -30,7 +30,7 @@ class GraphPart:
     within: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlatGraph:
     """`nodes` of all `parts`; the first part is the graph itself."""
 

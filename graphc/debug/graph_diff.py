@@ -11,13 +11,13 @@ order of nodes.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from graphc.ir.nodes import INPUT, Graph, Node
 from graphc.ir.printer import attribute_text, print_graph
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GraphChange:
     """`gone` are numbers of nodes of the graph before, `new` of the one after, in order; of equal
     nodes the last ones: the first of them stays."""

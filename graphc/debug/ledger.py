@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Location
+from graphc.records import field, record
 
 KINDS = {
     "rewritten": "a rule put one node in place of another",
@@ -43,7 +43,7 @@ IMPORTANCE = (
 """The kinds that cost something first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """One decision. `nodes` are positions in the graph of `stage`: the graph before that pass, or
     at "plan" the graph of the plan (`Plan.graph`), which for the plan of a loop or branch, called

@@ -16,7 +16,6 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from graphc.ir.nodes import Graph, Location
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.ir.verifier import verify
+from graphc.records import replace
 
 TRACERS = "graphc.tracers"
 GRAPH_SUFFIX = ".graph"

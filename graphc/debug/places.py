@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.ir.nodes import UPDATE, Location
+from graphc.records import record
 from graphc.schedule.plan import Branch, Loop, Plan, Step, locations
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourcePlace:
     """A line (`model.py:12`) and its file's path, the path of the module that ran there, and the
     phase of the step: forward, backward or update. Empty where nothing is known."""

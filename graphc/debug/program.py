@@ -16,13 +16,13 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from graphc.errors import GraphError
+from graphc.records import record
 
 ALIASES = "graphc.aliases"
 
@@ -31,7 +31,7 @@ class LoadError(GraphError):
     """No graph could be made of what the command line names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProgramOptions:
     """How a file is imported: its own arguments (`sys.argv[1:]`), and the package that others take
     the place of (`--as torch`)."""

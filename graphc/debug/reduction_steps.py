@@ -7,7 +7,6 @@ out: the graph with these places changed, without what nothing needs any more
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.graph_queries import reachable
 from graphc.ir.nodes import CONSTANT, INPUT, Constant, Graph, Node, Value
 from graphc.ir.registry import lookup
+from graphc.records import replace
 
 Make = Callable[[GraphBuilder], Sequence[Var]]
 Replacement = int | Make

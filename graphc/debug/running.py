@@ -6,7 +6,6 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from graphc.debug.traced import TracedCall
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
+from graphc.records import replace
 
 Array = np.ndarray[Any, Any]
 SHOWN = 16

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from graphc.codegen.target import Target
 from graphc.debug.decisions import decisions
@@ -20,6 +19,7 @@ from graphc.errors import ArgumentError
 from graphc.ir.dims import fixed
 from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph
 from graphc.passes.recorder import Recorder
+from graphc.records import record
 from graphc.schedule.plan import Branch, Launch, Loop, Plan, kernels
 from graphc.schedule.threads import RUNS, estimate
 
@@ -36,7 +36,7 @@ TOTALS = {
 beforehand, and both sides of a branch, count as the thread schedule counts them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """What a node computes and where: its op and results' types, the path of its module, its phase,
     its line (`model.py:12`), which takes no part in comparisons by meaning."""
@@ -48,7 +48,7 @@ class Operation:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summary:
     """`operations` are those of the graph as traced, with their number."""
 

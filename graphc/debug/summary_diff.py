@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.debug.ledger import IMPORTANCE, Decision
 from graphc.debug.summary import TOTALS, Summary
 from graphc.ir.nodes import FORWARD
+from graphc.records import record, replace
 
 Told = Callable[[str], str]
 """How the path of a module is told."""
@@ -74,7 +74,7 @@ def _ways(modules: set[str]) -> list[Told]:
     return [*whole, lambda module: module.partition(".")[2]] if len(roots) == 1 else whole
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModulePhase:
     """Where something differs: the path of a module and a phase."""
 
@@ -189,7 +189,7 @@ def _rules(old: list[Decision], new: list[Decision]) -> Iterator[str]:
             yield f"  {rule}: {before[rule]:,} times, then {after[rule]:,}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reason:
     """A decision by its meaning, at one site."""
 

@@ -16,7 +16,8 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from graphc.records import record
 
 LEAST_WIDTH = 20
 RED, GREEN, YELLOW, CYAN, DIM, BOLD = "31", "32", "33", "36", "2", "1"
@@ -24,7 +25,7 @@ Paint = Callable[[str], str | None]
 """The colour of a line; None for none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Terminal:
     """`columns` None: lines of any length."""
 

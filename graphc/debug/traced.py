@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphc.ir.nodes import Graph
 from graphc.ir.types import TensorType
+from graphc.records import field, record
 
 if TYPE_CHECKING:
     from graphc.build.built_source import ObjectSource
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 EagerRunner = Callable[[str], list[Array | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallOptions:
     """How a call is compiled: as for `graphc.compile`."""
 
@@ -35,7 +35,7 @@ class CallOptions:
     max_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenedGraph:
     """A graph that leaves sizes open, those of a call, and the example it is compiled for."""
 
@@ -44,7 +44,7 @@ class OpenedGraph:
     example: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TracedCall:
     """One native call of a traced object: its graph before all passes, and an array for each input.
 
@@ -81,7 +81,7 @@ class TracedCall:
         return executable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WayToRun:
     """How an object is run again and again: eagerly, by the backend `eager` ("numpy", "native"); or
     compiled, by `compile`, which is called as `graphc.compile` is, and gives something with a
@@ -93,7 +93,7 @@ class WayToRun:
     keep_grads: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectRun:
     """An object run again and again, as its program calls it; what it changes stays changed.
     `step()` runs it once, `read(result)` gives the arrays that came out, `counted()` runs it once
@@ -108,7 +108,7 @@ class ObjectRun:
     watched: Callable[[], list[tuple[str, str, int, int, int]]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TracedObject:
     """What a tracer found. `calls(arguments, level, threads)` are the native calls one run of the
     object makes on these arguments: one, or a forward and a backward. Level and threads are those
@@ -134,7 +134,7 @@ class TracedObject:
         return self.graph
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DrawnInput:
     """An input to draw: `f32[2,3]` is standard normal, `i64[4]` zeros, `i64[4]<10` from 0 to 9.
     `names`: of sizes that stay open in what is built, by axis: `f32[batch=2,3]`."""

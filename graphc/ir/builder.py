@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import EllipsisType
 from typing import Any
 
@@ -30,6 +29,7 @@ from graphc.ir.nodes import (
 from graphc.ir.own_frames import BY_FILE, is_own
 from graphc.ir.registry import OpDefinition, named
 from graphc.ir.types import TensorType
+from graphc.records import replace
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 

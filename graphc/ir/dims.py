@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
@@ -20,13 +19,14 @@ from graphc.errors import SizeBoundError, UndecidedSizeError
 from graphc.ir.dim_terms import ordered_terms, same_terms, term_text
 from graphc.ir.size_floats import SizeFloat
 from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, undecided
+from graphc.records import record
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "at_least",
            "at_most", "ceil_div", "dim", "evaluate", "exact_quotient", "fixed", "is_symbolic",
            "known_number", "ordered_terms", "symbol_of"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """A size with a name, in [least, most]; `most` None where nothing bounds it."""
 
@@ -46,7 +46,7 @@ class Symbol:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DimQuotient:
     """`dividend // divisor`, rounded down, where that is no polynomial."""
 
@@ -63,7 +63,7 @@ Monomial = tuple[Factor, ...]  # in the order of their texts, each as often as i
 Bound = int | float  # or an infinity
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dim(Undecided):
     """`constant + Σ coefficient · monomial`, with at least one monomial; see `dim`."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.dims import Dim, Extent, Factor, Symbol, dim
@@ -17,6 +16,7 @@ from graphc.ir.nodes import Graph, Node
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import granted
+from graphc.records import replace
 
 
 def substitute(extent: Extent, sizes: Mapping[str, Extent]) -> Extent:

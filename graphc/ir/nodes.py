@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from graphc.ir.dims import Dim
 from graphc.ir.types import DType, TensorType
+from graphc.records import field, record
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LOCATION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Location:
     """Where a node stems from: a line of the user's source, the module that ran there, the phase
     of a training step. `path` is the file as Python knows it; `module` the path in the tree of
@@ -139,7 +139,7 @@ class Value(NamedTuple):
     index: int = 0  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Node:
     """One operation: op name, operands, sorted attributes, subgraphs, result types. Attributes
     are compared exactly (`exact`), locations not at all."""
@@ -191,7 +191,7 @@ def _node(op: str, pairs: tuple[tuple[int, int], ...], *others: Any) -> Node:
     return Node(op, tuple([Value(*pair) for pair in pairs]), *others)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph:
     """Inputs, nodes, outputs. `aliases` holds (output position, input position): that output is
     the new content of that input, which the caller sees change in place. Build with

@@ -13,7 +13,6 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import UndecidedSizeError
@@ -21,6 +20,7 @@ from graphc.ir.dim_terms import same_terms
 from graphc.ir.dims import Dim, Extent, Symbol, evaluate
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.undecided import answering, answers_now
+from graphc.records import record
 
 UNKNOWN = 1024
 """The size that costs are compared for where there is no example, within the bounds of each."""
@@ -40,7 +40,7 @@ _NOT = "not "
 """Of a comparison that does not hold: with a NaN its opposite does not hold either."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(eq=False)
 class SizeGuard:
     """A comparison of two extents, or floats of extents, that has to hold. Text: `n - 4 >= 0`."""
 

@@ -12,7 +12,6 @@ Where there is an odd number to pair, the operands are widened, and the sibling 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from graphc.errors import ShapeError
@@ -24,6 +23,7 @@ from graphc.ops.elementwise import cast
 from graphc.ops.kinds.contract import Contract, PairAxis, Pairing, Space
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.op import FLOATS, SampleDrawer, Types
+from graphc.records import replace
 
 Index = tuple[Any, ...]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from graphc.ir.types import Shape
 from graphc.ops.interpreter import evaluate
 from graphc.ops.kinds.op import FLOATS
 from graphc.passes.rewrite import UNIFORM_OPS, key_of
+from graphc.records import field, record, replace
 
 HIDDEN_BELOW = -1e4
 """What a constant mask holds where nothing is seen: exp of it less any usual score is 0."""
@@ -39,7 +39,7 @@ MASK_LIMIT = 1 << 24
 """Elements of a constant mask up to which it is computed here, to see whether it is causal."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mask:
     """A link of the chain of scores: entries hidden (or not: `seen`) where `condition` holds take
     the number `fill`; or, without `fill`, `condition` is added."""
@@ -49,7 +49,7 @@ class Mask:
     seen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Product:
     """scale · left right, where right is [.., E, S]; `nodes` lead from the product to the end."""
 
@@ -60,7 +60,7 @@ class Product:
     nodes: tuple[int, ...]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Site:
     """One attention: softmax(product) times v gives `out`. `gradients` holds, for each gradient of
     `out`, which values are that of left, right and v."""

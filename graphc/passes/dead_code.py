@@ -6,12 +6,11 @@ out: the graph without nodes that no output depends on
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from graphc.ir.copying import replayed
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.graph_queries import live_nodes
 from graphc.ir.nodes import Graph, Node
+from graphc.records import replace
 
 
 def dead_code(graph: Graph) -> Graph:

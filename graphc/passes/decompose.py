@@ -7,7 +7,6 @@ out: the graph without composite ops, down to ops that the lowering knows; or wi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.copying import inlined, replayed
@@ -15,6 +14,7 @@ from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.composite import Composite
+from graphc.records import replace
 
 
 def decompose(graph: Graph) -> Graph:

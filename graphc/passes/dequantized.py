@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.ir.draft import Draft
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.layouts.packing import COLUMNS, ROWS
+from graphc.records import record
 
 INDEX_MAPS = ("broadcast", "reshape", "slice", "transpose", "unpack")
 SMALLER = 8
@@ -33,7 +33,7 @@ Repacked = Callable[[Draft, Value, Shape, int, tuple[int, int]], Value]
 """A tensor, as a matrix of some shape, through tiles along one of its axes (passes/layouts.py)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dequantized:
     """The nodes behind a matrix, and the values that they read."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from graphc.ir.copying import inlined, replayed
@@ -29,6 +28,7 @@ from graphc.ops.layouts.packing import COLUMNS, ROWS
 from graphc.passes.dequantized import dequantized, repacked_sources
 from graphc.passes.split_frozen import depending_on, is_widening
 from graphc.passes.winograd import Candidate
+from graphc.records import replace
 
 
 class Stored(NamedTuple):

@@ -18,7 +18,6 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import graphc.ops  # noqa: F401  (rules are checked against the op table)
@@ -27,23 +26,24 @@ from graphc.ir.nodes import Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
 from graphc.passes.rewrite import COMMUTATIVE, Rewriter, Rule, RuleSet
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PatternVariable:
     """Any value; the same value wherever the name stands again."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number:
     """A uniform constant."""
 
     value: int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpPattern:
     """An op on trees."""
 

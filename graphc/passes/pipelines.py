@@ -29,7 +29,6 @@ With the setting GRAPHC_VERIFY=1, as in all tests, the graph is verified after e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.autodiff.cut import Cut
 from graphc.autodiff.joint import Joint
@@ -49,9 +48,10 @@ from graphc.passes.simplify_regions import simplify_regions
 from graphc.passes.sink_reshapes import sink_reshapes
 from graphc.passes.split_frozen import FrozenSplit, split_frozen
 from graphc.passes.winograd import winograd
+from graphc.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts:
     """What passes may ask for besides the graph. `preferred`: what a target prefers (None: layouts
     and convolutions stay as they are). `frozen`: the positions of inputs that never change."""
@@ -60,7 +60,7 @@ class Facts:
     frozen: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     """A function from graph to graph, with the name that records and errors give it."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from graphc.ir.types import Shape, TensorType
 from graphc.passes.attention_sites import Mask, OperandView, Site
 from graphc.passes.common_subexpressions import common_subexpressions
 from graphc.passes.dead_code import dead_code
+from graphc.records import replace
 
 
 def recognize_attention(graph: Graph) -> Graph:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.ir.draft import Draft
@@ -23,9 +22,10 @@ from graphc.ir.nodes import Graph, Location, Node, Value
 from graphc.ir.printer import print_graph
 from graphc.ir.recording import NOTES
 from graphc.passes.dead_code import dead_code
+from graphc.records import field, record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Firing:
     """A rule fired: `after` took the place of `before`. `number` counts the firings of a recorder,
     from 0. Both stand on values of the graph that was under construction, `draft`; `node` is the
@@ -49,7 +49,7 @@ class Firing:
         return excerpt(self.draft, self.before), excerpt(self.draft, self.after)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassRecord:
     """One pass over one graph. `became`: by node of the graph before, the nodes after that have its
     results; a node that is not there is gone."""

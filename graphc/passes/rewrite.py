@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from graphc.ir.printer import print_graph
 from graphc.ir.recording import NOTES
 from graphc.ir.types import TensorType
 from graphc.passes.recorder import excerpt
+from graphc.records import record, replace
 
 # Rules that fire in a row for one node of the graph (a slice of a chain of concats goes down it a
 # link at a time), and how deep one rule's nodes may set off others (Python's recursion has an end).
@@ -43,7 +43,7 @@ MERGED = "equal nodes are one"
 UNIFORM_OPS = frozenset({"broadcast", "reshape"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """`apply(draft, node)` is None where the rule does not apply; else what to put in place of the
     one result of `node`: a value of the draft, or a node of the same type not yet in the draft

@@ -8,7 +8,6 @@ out: the graph whose branches and loops give no results that nobody reads, take 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.ir.copying import extract, inlined
@@ -20,6 +19,7 @@ from graphc.ir.registry import lookup, parameters
 from graphc.ops.kinds.region import Cond, TimeLoop, WhileLoop
 from graphc.passes.dead_code import dead_code
 from graphc.passes.split_frozen import depending_on, frontier_of
+from graphc.records import record, replace
 from graphc.system import IMPORTING
 
 
@@ -72,7 +72,7 @@ def _tell(graph: Graph, results: list[Values]) -> None:
 # -- pruning -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class _KeptCarries:
     """What is left of a node: its operands as values of the old graph, and which of the old
     results its results are."""

@@ -18,7 +18,6 @@ product's rows are positions again, and then nothing is transposed in memory.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +30,7 @@ from graphc.ir.types import Shape
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index_expr import FINEST
+from graphc.records import record, replace
 
 
 def sink_reshapes(graph: Graph) -> Graph:
@@ -45,7 +45,7 @@ def sink_reshapes(graph: Graph) -> Graph:
     return _Sinking(graph).run()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Moves:
     """What leads from a value to another with the same elements: shapes of reshapes, permutations
     of transposes, each with the shape ahead of it."""

@@ -19,17 +19,17 @@ read first. Inputs are updated in the last part alone: a call that fails before 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.ir.builder import GraphBuilder, Var
 from graphc.ir.copying import copy_nodes
 from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import INPUT, Graph, Node, Value
+from graphc.records import record
 
 EXCHANGE = "exchange"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExchangeNode:
     """One exchange: its `number`, the values it takes and gives, behind which part it runs."""
 
@@ -39,7 +39,7 @@ class ExchangeNode:
     part: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativePart:
     """A part: its graph takes the values `reads` of the whole one, then an array for each of the
     `handed` operands of exchanges (position among all, position in it), which it fills in; it gives
@@ -51,7 +51,7 @@ class NativePart:
     makes: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExchangeSplit:
     """The parts of `graph`, and the exchanges by the part they run behind. `outputs[i]`: of output
     i its position among the results of the last part, None for one that an earlier part or an

@@ -8,7 +8,6 @@ out: a graph of the frozen inputs, run once, and the graph that takes its result
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.ir.copying import extract
 from graphc.ir.dims import always_le
@@ -19,12 +18,13 @@ from graphc.ir.symbols import has_symbols
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.region import WhileLoop
 from graphc.passes.dequantized import in_products
+from graphc.records import record
 
 # Index maps that cost nothing where they are read, and would cost memory as values.
 _LEFT = ("broadcast", "reshape", "slice", "unpack", "unpack_pairs", "unpack_quads")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FrozenSplit:
     """`constants` takes the frozen inputs and gives the prepared values. `graph` takes the inputs
     of the graph that was split, in order, with the prepared values before input `position`."""

@@ -12,7 +12,6 @@ as NaN. Sums of four numbers near the greatest may overflow where the convolutio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from graphc.ir.nodes import CONSTANT, Graph, Node, Value
 from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
 from graphc.ops.layouts.winograd import PLANES, weight_matrix
+from graphc.records import replace
 
 LEAST_GAIN = 1.2
 """Times as fast as the direct kernel, as predicted: the model may err by so much."""

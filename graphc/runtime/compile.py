@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphc.codegen.cache.object_cache import user_cache
@@ -17,6 +16,7 @@ from graphc.codegen.target import Target, running
 from graphc.errors import GraphError
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
+from graphc.records import replace
 from graphc.runtime.executable import Executable
 from graphc.runtime.pool import chosen_threads
 from graphc.runtime.program import keep, kept, program_key, program_of

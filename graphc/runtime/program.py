@@ -12,7 +12,6 @@ import functools
 import hashlib
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from graphc.codegen.cache.object_cache import ObjectCache, user_cache
@@ -27,13 +26,14 @@ from graphc.ir.nodes import Constant, Graph
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 from graphc.ir.undecided import granted
+from graphc.records import record, replace
 from graphc.schedule.plan import Check, Launch, Plan, all_checks, all_steps
 from graphc.system import IMPORTING, source_digest
 
 Details = Callable[[], tuple[Graph, Plan]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """A linked plan without its steps. `checks` are in the order of the driver's verdicts.
 

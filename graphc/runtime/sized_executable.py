@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.target import Target
@@ -24,6 +23,7 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import TensorType
+from graphc.records import record
 from graphc.runtime.blocks import Blocks
 from graphc.runtime.executable import Array, Executable, described
 from graphc.runtime.program import Details, Program, program_at
@@ -37,7 +37,7 @@ PROGRAMS = 8
 """Programs of one graph that are kept: the latest made."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizedProgram:
     """A program, how to read its graph and plan, and the seconds that making it took by phase."""
 

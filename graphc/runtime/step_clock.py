@@ -6,14 +6,14 @@ In: an executable. Out: `StepClock`, whose calls give the same results and what 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.codegen.program.profiling_driver import ThreadRecord, profiling_program
+from graphc.records import record, replace
 from graphc.runtime.executable import Array, Executable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClockedCall:
     """The results of a call, its seconds, those of them in which the calling thread had a
     processor, and the record of each thread."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
 
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Value
@@ -26,6 +25,7 @@ from graphc.ops.kinds.region import Region
 from graphc.ops.kinds.scan import Scan
 from graphc.ops.kinds.serial import Serial
 from graphc.ops.kinds.sort import Sort
+from graphc.records import record
 
 Index = tuple[Expr, ...]
 Guard = tuple[Expr, Extent, Extent]
@@ -36,7 +36,7 @@ REDUCTIONS = ("reduce", "argreduce")
 ANCHORS = ("contract", "scatter", "scan", "sort", "serial", "composite", "host", "region")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """One element read, where the guards hold that index maps put on it. `reduced`: a reduction
     lies between."""

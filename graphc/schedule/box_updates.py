@@ -10,16 +10,15 @@ other storage types it is a `where` of what they compute in, cast there and back
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.types import DType
+from graphc.records import record
 
 MOVING = ("broadcast", "reshape", "transpose")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoxUpdate:
     """`new` is what the elements from `low` on become; all others stay as the input `kept`."""
 

@@ -8,7 +8,6 @@ end. So a run that raises leaves state as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.builder import GraphBuilder
@@ -21,6 +20,7 @@ from graphc.ir.verifier import verify
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
 from graphc.passes.recorder import Recorder
+from graphc.records import replace
 from graphc.schedule.access import behind_reshape
 from graphc.schedule.bodies import kernel_body, main_node, recipe_of, used_results
 from graphc.schedule.box_updates import box_update

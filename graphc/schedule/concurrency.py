@@ -12,8 +12,8 @@ by it, on threads that would only wait for it: as many as take no longer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from graphc.records import record, replace
 from graphc.schedule.arena import aligned
 from graphc.schedule.dependences import dependences, effects_of, unshared_buffer_ranges
 from graphc.schedule.memory import laid_out
@@ -25,7 +25,7 @@ LEAST_NS = 500.0
 """Work that is worth running concurrently with another step."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cost:
     """Of a step: nanoseconds on one thread, and as it would run; whether only thread 0 runs it;
     which steps it may stand among (those with the same `part`)."""

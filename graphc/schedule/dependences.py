@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from graphc.records import record
 from graphc.schedule.plan import Check, Launch, Plan, Step
 
 MemoryRange = tuple[str, int, int]  # place, first byte or slot, one past the last
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effects:
     """What a step reads and writes."""
 

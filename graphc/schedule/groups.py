@@ -3,18 +3,18 @@ and what a group comes to run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
+from graphc.records import field, record
 from graphc.schedule.access import Read
 
 if TYPE_CHECKING:
     from graphc.schedule.plan import Plan
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False, eq=False)
 class FusionGroup:
     """Nodes kept in memory that one kernel computes. `domain` is the shape it iterates over;
     `anchor` the contraction, scatter, scan or sort it is built around. `reads` are the elements

@@ -7,12 +7,12 @@ counts and bounds. Slots of the arena are as long as the longest buffer in them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.instances import at_sizes, substitute, type_at
 from graphc.ir.types import TensorType
+from graphc.records import replace
 from graphc.schedule.arena import ALIGNMENT, aligned
 from graphc.schedule.plan import Branch, Check, KernelSpec, Launch, Loop, Plan, PlanBuffer, Step
 

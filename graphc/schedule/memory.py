@@ -8,10 +8,10 @@ out: its size against the lower bound, and what is alive where it needs most; or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from graphc.errors import MemoryLimitError
 from graphc.ir.size_guards import typical
+from graphc.records import replace
 from graphc.schedule.arena import aligned, lower_bound, plan_offsets, plan_slots
 from graphc.schedule.plan import Plan, PlanBuffer, Step, live_ranges
 

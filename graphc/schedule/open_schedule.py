@@ -13,12 +13,12 @@ whether all threads go through, or thread 0 alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.ir.dims import Dim, Extent, always_lt, evaluate
 from graphc.ir.instances import substitute
 from graphc.ir.size_guards import answered_by
 from graphc.ops.work import Terms
+from graphc.records import record, replace
 from graphc.schedule.dependences import root_buffer_ranges
 from graphc.schedule.plan import Branch, Check, KernelSpec, Launch, Loop, Plan, Step
 from graphc.schedule.threads import (
@@ -42,7 +42,7 @@ from graphc.schedule.threads import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenStep:
     """What decides on a step: `number` is the position of its first number among those of a call:
     of a launch its range, then nanoseconds on one thread, of a loop its runs."""
@@ -53,7 +53,7 @@ class OpenStep:
     checks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenSchedule:
     """`most` threads of any call; `splits` with barriers as if all that may be split were."""
 

@@ -9,7 +9,6 @@ arguments and outputs are buffers of the plan around, and so is the memory of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from graphc.errors import ContentError, GraphError
 from graphc.ir.dims import Extent, fixed
@@ -19,6 +18,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import broken
+from graphc.records import field, record
 from graphc.schedule.access import ANCHORS, REDUCTIONS
 
 ON_HOST = "Python computes it: the program calls back"
@@ -26,7 +26,7 @@ SHOWN = 3
 """Places that the text of a step names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanBuffer:
     """Where a value lies. `place`: `argument` (number `slot`), `output` (number `slot`),
     `constant` (number `slot` of the plan's constants) or `arena` (byte offset `slot`, in a plan of
@@ -44,7 +44,7 @@ class PlanBuffer:
         return f"{self.type} in {at}" + ("" if self.within is None else f", part of b{self.within}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelSpec:
     """`recipe` names how the body becomes loops, a key of `RECIPES`
     (graphc.codegen.kernels.lower), or is `host`: Python computes the body, one node of that kind
@@ -63,7 +63,7 @@ class KernelSpec:
         return self.recipe != "host"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """One run of a kernel: the buffers its body's inputs and outputs stand for. `nodes[i]` is the
     node of the plan's graph that the body's node `len(reads) + i` computes; `location` that of the
@@ -81,7 +81,7 @@ class Launch:
         return (*self.reads, *self.writes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """Fails unless 0 <= least and greatest < bound (buffers of 0-d integers), or, with `bound`
     None, unless the 0-d bool in `least` is false."""
@@ -103,7 +103,7 @@ class Check:
         return broken(self.message, bound, bad, self.location, self.raises)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     """Runs `body` again and again: `count` times, or, with `count` None, for as long as `condition`
     leaves true in the buffer `flag`.
@@ -137,7 +137,7 @@ class Loop:
         return (*self.reads, *self.writes, *further)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Branch:
     """Runs `then` if the bool in the buffer `predicate` is true, else `otherwise`. Both take the
     buffers `reads` and write `writes`; `memory` holds the arena of either. `node`: that of the
@@ -165,7 +165,7 @@ class Branch:
 Step = Launch | Check | Loop | Branch
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """Steps in order over `buffers`. `outputs[i]` is the buffer of the graph's output i; an output
     that updates an argument in place has that argument's buffer. `graph` is what was scheduled: the

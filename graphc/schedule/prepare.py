@@ -7,7 +7,6 @@ out: the same graph with, as further outputs, what the content checks test
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from graphc.errors import ContentError, GraphError
 from graphc.ir.builder import GraphBuilder, Var, rebuilt
@@ -22,13 +21,14 @@ from graphc.ops import reduce as r
 from graphc.ops.kinds.op import ContentCheck as ContentCheck
 from graphc.ops.kinds.op import check_text, raise_if_broken
 from graphc.passes.recorder import Recorder, recorded
+from graphc.records import record, replace
 from graphc.schedule.bodies import used_results
 from graphc.schedule.groups import FusionGroup
 from graphc.schedule.output_layouts import propagate_output_layouts
 from graphc.schedule.value_ranges import Ranges
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckValues:
     """A content check: the output positions that hold the least and the greatest element (or,
     for `bound` None, twice whether any element is zero), and the nodes that must not run before

@@ -12,12 +12,12 @@ it into the next, so nothing is copied (`Stack`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.ir.nodes import Constant, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.region import TimeLoop, WhileLoop
+from graphc.records import record, replace
 from graphc.schedule.plan import Branch, Loop, Plan, PlanBuffer
 
 Add = Callable[[PlanBuffer], int]
@@ -29,7 +29,7 @@ def carries(node: Node) -> int:
     return int(dict(node.attributes).get("carry", 0))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stack:
     """A carry all of whose values are kept, `length` + 1 slices in the order of time. The results
     `begun` are those without the last one in the order of runs, the results `left` those without
@@ -77,7 +77,7 @@ def _parts_of(stacks: Mapping[int, Stack]) -> set[int]:
     return {result for stack in stacks.values() for result in stack.results}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StackBuffers:
     """The buffers of a stack: where runs find their carry, where they leave it (both by slices),
     the first value and the last."""
@@ -104,7 +104,7 @@ def stack_buffers(node: Node, carry: int, add: Add) -> StackBuffers:
                         part(last, None))  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class _Parts:
     """What the step is made of: the plans with their constants as further arguments, what the
     arguments and the results stand for, and the memory of their arenas."""

@@ -17,12 +17,12 @@ decision near the threshold costs as little as it gains.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.nodes import CONSTANT, INPUT, Node
 from graphc.ir.registry import lookup
 from graphc.ops.work import Terms, additions, terms
+from graphc.records import record
 from graphc.schedule.concurrency import Cost, StepGroup, reordered, step_groups
 from graphc.schedule.dependences import (
     HazardTracker,
@@ -65,7 +65,7 @@ RUNS = 8
 """Assumed of a loop whose runs are not counted beforehand."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkSplit:
     """How one step runs. `barrier`: all threads wait for each other before it. `inner`: how the
     steps of each of its plans run, for a loop or branch that all threads go through; empty where
@@ -84,7 +84,7 @@ class WorkSplit:
         return f"{'barrier, ' * self.barrier}threads {self.threads}{which}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Schedule:
     """How a plan runs: `threads` of the call with the reason, and one `WorkSplit` a step."""
 
@@ -127,7 +127,7 @@ def _table(
     return lines
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SerialWork:
     """A kernel's extent (parts its range can be cut into) and time on one thread."""
 
@@ -152,7 +152,7 @@ def work_terms(spec: KernelSpec) -> tuple[Terms, Terms, Extent]:
     return tuple(by_kind[True]), tuple(by_kind[False]), nbytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Estimate:
     """About how long a kernel runs on one thread, and what limits it: `products`, `additions` (all
     other arithmetic) or `bytes`."""
@@ -180,7 +180,7 @@ def _multiplies(node: Node) -> bool:
 # -- which steps are split --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """What is thought of a step: threads, nanoseconds on one, nanoseconds a split saves."""
 

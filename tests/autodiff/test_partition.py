@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from graphc.errors import MemoryLimitError
 from graphc.ops import composite, contract, indexing, reduce
 from graphc.ops import elementwise as e
 from graphc.ops.nn import losses, normalization, pooling
+from graphc.records import replace
 
 Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ CONSTRUCTORS = ("__init__", "__post_init__")
 
 def late_attributes(source: str) -> list[str]:
     """Class.attribute of all that is assigned through `self` in a method, and neither a field nor
-    assigned in a constructor. A bare annotation is a field of dataclasses alone."""
+    assigned in a constructor. A bare annotation is a field of records alone."""
     late = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
@@ -47,10 +47,10 @@ def attributes(source: str) -> dict[str, set[str]]:
 
 
 def fields(node: ast.ClassDef) -> set[str]:
-    is_dataclass = any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+    is_record = any(ast.unparse(each).startswith("record") for each in node.decorator_list)
     names = set()
     for item in node.body:
-        if isinstance(item, ast.AnnAssign) and (is_dataclass or item.value is not None):
+        if isinstance(item, ast.AnnAssign) and (is_record or item.value is not None):
             names.add(ast.unparse(item.target))
         elif isinstance(item, ast.Assign):
             names |= {ast.unparse(target) for target in item.targets}
@@ -94,7 +94,7 @@ class Late:
             self.count += 1
 
 
-@dataclass
+@record
 class Plan:
     field: int
 

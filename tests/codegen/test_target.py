@@ -168,7 +168,7 @@ def test_decorated_with_options() -> None:
 
 def test_programs_are_kept_by_target() -> None:
     """Caches' sizes decide how loops are cut, so they count too."""
-    from dataclasses import replace
+    from graphc.records import replace
 
     targets = [*map(named, X86), replace(named("x86-64-v3"), l2_bytes=1 << 18)]
     assert len({program_key(graph(), each, "exact") for each in targets}) == 4

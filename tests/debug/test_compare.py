@@ -6,7 +6,6 @@ import importlib.util
 import io
 import json
 import sys
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +30,7 @@ from graphc.debug.dump_files import drawn
 from graphc.debug.program import AS_IT_IS
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.passes.pipelines import optimize
+from graphc.records import fields
 from graphc.schedule.plan import Launch
 
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from graphc.debug.summary_diff import difference
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.ops import elementwise as e
+from graphc.records import replace
 
 PROGRAM = """
 import frontend as torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from graphc.ir.parser import parse
 from graphc.ir.symbols import symbols_of
 from graphc.passes import canonicalize
 from graphc.passes.patterns import table
+from graphc.records import replace
 from graphc.schedule import build, memory
 from tests.codegen.nests.test_attention import backward, forward
 

@@ -61,6 +61,12 @@ PIECES = (
     "try:\n    print('t')\nexcept Exception:\n    print('caught')",
     "try:\n    y = y * float(y.sum())\nexcept Exception:\n    H.n += 5",
     "with contextlib.suppress(Exception):\n    y = y * y.sum().item() + y",
+    "HISTORY['loss'].append(y.mean().item())", "HISTORY['rows'][0].append((k, y.tolist()))",
+    "for name in ('loss', 'sum'):\n    HISTORY[name].append(y.sum().item())",
+    "H.logs['loss'].append(y.detach().sum().item())", "y = y * len(HISTORY['loss'])",
+    "y = y + sum(HISTORY['sum'][-1:])", "FOUND['loss'].append(y.sum().item())",
+    "HISTORY['sum'] += [y.sum().item()]", "H.n += 1; log.append((H.n, y.sum().item()))",
+    "H.n += 2; print(H.n, H.n * 0.5)", "HISTORY['loss'].append(k * 0.1)",
     "if y.sum() > 40:\n    raise KeyError('over')", "steps(y)", "y = stepped(y)",
 )  # fmt: skip
 RETURNS = (
@@ -90,7 +96,9 @@ class Kind:
     count = 0
 branching, viewing, two = Branching(), Viewing(), Two()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-H = types.SimpleNamespace(n=0, last=None, items=[])
+H = types.SimpleNamespace(n=0, last=None, items=[], logs={'loss': []})
+HISTORY = {'loss': [], 'sum': [], 'rows': [[], []]}
+FOUND = collections.defaultdict(list)
 log, TABLE, COUNT, Q, SEEN = [], {}, 0, collections.deque(), set()
 IT, RNG, QUEUE, ARRAY = itertools.count(1), random.Random(3), queue.Queue(), np.zeros(2)
 WRITE, FILE = print, io.StringIO()
@@ -119,7 +127,8 @@ def stepped(y):
     print('step', len(log) > 0)
     return y * 2
 """
-WATCHED = """[log, TABLE, COUNT, [*Q], sorted(SEEN), H.n, H.last, H.items, Kind.count, next(IT),
+WATCHED = """[HISTORY, FOUND, H.logs,
+log, TABLE, COUNT, [*Q], sorted(SEEN), H.n, H.last, H.items, Kind.count, next(IT),
 RNG.random(), random.random(), float(np.random.rand()), torch.rand(2).tolist(), QUEUE.qsize(),
 ARRAY.tolist(), FILE.getvalue(), branching.calls, two.a.calls,
 [p.tolist() for m in (net, branching, two) for p in m.parameters()],
@@ -131,7 +140,9 @@ import frontend as torch
 from frontend import nn
 """
 CHANGES = ("pass", "pass", "H.n = 7", "COUNT = 3", "log.clear()", "net.eval()", "TABLE.clear()",
-           "LOGGER.setLevel(10)", "random.seed(5)")  # fmt: skip
+           "LOGGER.setLevel(10)", "random.seed(5)",
+           "HISTORY['loss'] = [1.0]", "HISTORY['sum'].clear()",
+           "H.logs = {'loss': []}")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

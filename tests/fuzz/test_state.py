@@ -27,7 +27,7 @@ FOLLOWED = (
 REFUSED = (
     "list that is read and grows", "iterator", "given list changed", "caught value",
     "swallowed value", "setattr that counts", "collected tensors", "lazy buffer",
-    "objects in a dict", "objects in a set",
+    "collected in a dict", "objects in a dict", "objects in a set",
 )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ which get the places of a program with layers; hypothesis makes smaller what it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -21,6 +20,7 @@ from graphc.debug.summary import as_json, from_json, summary
 from graphc.debug.summary_diff import difference
 from graphc.ir.nodes import PHASES, Graph, Location
 from graphc.passes.recorder import Recorder
+from graphc.records import replace
 from graphc.schedule import threads
 from graphc.schedule.plan import Launch, all_steps, kernels
 from tests.fuzz.frame import Broken, Fuzzer

@@ -57,6 +57,7 @@ ASK_NOTHING = {
     "ops/scalar_functions/airy.py": "coefficients",
     "runtime/allocator.py": "this machine",
     "runtime/direct_call.py": "functions of this process",
+    "records.py": "how many fields a class has",
     "runtime/native_call.py": "functions of this process",
     "runtime/pool.py": "the code of the pool",
     "runtime/random_words.py": "functions of this process",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from graphc import (
 from graphc.errors import AttributeValueError
 from graphc.ir.handle import sum_to
 from graphc.ir.nodes import Location, Node
+from graphc.records import replace
 
 F32 = TensorType(DType.f32, (2,))
 

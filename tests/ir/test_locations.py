@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 import graphc
 from graphc.ir.nodes import BACKWARD, UPDATE, Location
 from graphc.ops import elementwise as e
+from graphc.records import replace
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Launch
 

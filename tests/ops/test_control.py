@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from graphc.ir.nodes import Value
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, reduce
 from graphc.ops.control import cond, scan, while_loop
+from graphc.records import replace
 
 Array = np.ndarray[Any, Any]
 

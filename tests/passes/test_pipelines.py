@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from graphc.passes.pipelines import LEVELS, Pass, optimize
 from graphc.passes.recorder import Recorder
 from graphc.passes.simplify import simplify
 from graphc.passes.simplify_shapes import simplify_shapes
+from graphc.records import replace
 from tests.counted_calls import calls
 
 PASSES = (dead_code, common_subexpressions, fold_constants, simplify, simplify_shapes)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import graphc
 from graphc import ops
 from graphc.ir.types import DType, TensorType
+from graphc.records import replace
 from graphc.schedule import threads as model
 from graphc.schedule.arena import aligned
 from graphc.schedule.build import plan_graph

@@ -77,7 +77,7 @@ def test_a_nest_over_two_domains_breaks_p7() -> None:
 
 
 def _joined(plan: Plan, first: Any, second: Any, body: graphc.Graph) -> Plan:
-    from dataclasses import replace
+    from graphc.records import replace
 
     kernel = replace(first.kernel, body=body)
     step = replace(

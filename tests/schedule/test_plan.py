@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from graphc.codegen.program.run_plan import run_plan_by_loops
 from graphc.ops import elementwise as e
 from graphc.ops import indexing, reduce
 from graphc.ops.nn import losses
+from graphc.records import replace
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, Launch, Plan, PlanBuffer, kernels
 from graphc.schedule.plan_verifier import verify_plan

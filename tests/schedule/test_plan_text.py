@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,7 @@ from graphc.ops.elementwise import exp, tanh
 from graphc.ops.linear_algebra.lapack import solve
 from graphc.ops.movement import concat
 from graphc.ops.nn import losses
+from graphc.records import replace
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Plan
 from tests.ebnf import Recognizer

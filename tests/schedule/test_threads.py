@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 import graphc
 from graphc import ops
 from graphc.ir.types import DType, TensorType
 from graphc.ops.nn.attention import attention
+from graphc.records import replace
 from graphc.schedule import threads as model
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, PlanBuffer, Step
@@ -102,13 +101,13 @@ def test_what_thread_0_does_after_a_barrier_is_waited_for() -> None:
 def test_a_check_is_made_by_all_after_what_it_reads() -> None:
     plan = planned(ARENA, [run(SMALL, 0, 1), Check(1, 1, 5, "{}"), run(LARGE, 0, 2)])
     buffers = tuple(
-        dataclasses.replace(buffer, type=FLAG) if number == 1 else buffer
+        replace(buffer, type=FLAG) if number == 1 else buffer
         for number, buffer in enumerate(plan.buffers)
     )
-    plan = dataclasses.replace(plan, buffers=buffers)
+    plan = replace(plan, buffers=buffers)
     chosen = schedule(plan, WORK, 2)
     assert barriers(chosen) == [False, True, False]
-    overwritten = dataclasses.replace(plan, steps=(*plan.steps, run(LARGE, 0, 1)))
+    overwritten = replace(plan, steps=(*plan.steps, run(LARGE, 0, 1)))
     assert barriers(schedule(overwritten, WORK, 2)) == [False, True, False, True]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from frontend.engine.outside.constants import Constants
 from frontend.engine.outside.guard import Guard, lines_of
 from frontend.engine.outside.source import Call
 from frontend.engine.tensors.epoch import EPOCH
+from graphc.records import record
 
 
 class Checked(Protocol):
@@ -33,7 +33,7 @@ CallCheck = Callable[[Checked, Call], bool]
 """Whether a call on arguments of its signature fits a specialization."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decider:
     """`ask`: what asks, `of`: what is asked, at which `cost`."""
 

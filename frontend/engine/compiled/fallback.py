@@ -11,7 +11,6 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -29,6 +28,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.layouts import root_of
 from graphc.errors import GraphError, TraceError
 from graphc.ir.builder import line_of
+from graphc.records import replace
 
 if TYPE_CHECKING:
     from frontend.engine.compiled.options import Options

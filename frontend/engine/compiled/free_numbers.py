@@ -7,7 +7,7 @@ out: for the signature of a call the numbers that native code gets, or that it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from frontend.engine.compiled.signature import Signature
@@ -26,12 +26,15 @@ class FreeNumbers:
     """Of one program. `places`: of those among the ints and floats of a call. There are none
     where a graph is differentiated, as its derivative may come to depend on what it does not."""
 
-    def __init__(self, sizes: SizedArguments | None, graph: Graph | None, structure: Any):
+    def __init__(
+        self, sizes: SizedArguments | None, graph: Graph | None, structures: Iterable[Any]
+    ):
         self.sizes = sizes
         self.names: frozenset[str] = frozenset()
         if sizes is not None and graph is not None:
             taken = {symbol.name for symbol in symbols_of(graph)}
-            taken |= {name for part in tree.parts(structure) for name in names_of(part)}
+            for structure in structures:
+                taken |= {name for part in tree.parts(structure) for name in names_of(part)}
             self.names = sizes.names_of_numbers - taken
         numbers = enumerate(() if sizes is None else sizes.numbers)
         self._open = [(i, part) for i, part in numbers if names_in(part) & self.names]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +38,7 @@ from graphc.errors import VerifyError
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ops.interpreter import run
+from graphc.records import field, record, replace
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _inspected(options: Options) -> Options:
     return replace(options, compiler=compiled)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Uncompiled:
     """A graph in place of its executable, computed by NumPy; `open_graph` is what it was with its
     `sizes` open."""

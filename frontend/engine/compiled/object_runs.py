@@ -12,7 +12,6 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from frontend.engine.tensors.observer import Note
 from frontend.engine.tensors.state import set_eager_backend, swap_observer
 from frontend.engine.tensors.tensor import Tensor
 from graphc.debug.traced import ObjectRun, WayToRun
+from graphc.records import replace
 
 
 def object_run(

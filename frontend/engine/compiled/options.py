@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from inspect import getattr_static
 from typing import Any
 
 from frontend.engine.sizes.size_rules import checked_names
 from frontend.engine.tensors.threads import THREADS
+from graphc.records import record
 from graphc.runtime.processors import checked_threads
 from graphc.system import IMPORTING
 
 LEVELS = ("none", "exact", "relaxed")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """`compile` says what each means. `compiler`: what compiles graphs in place of
     `graphc.compile`, for tools that compare ways to. Raises ValueError for an unknown level,

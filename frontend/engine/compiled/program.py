@@ -10,8 +10,7 @@ With sizes left open a TracedProgram serves all sizes that give the answers its 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from frontend.engine.compiled.budget import keep_less
@@ -47,6 +46,7 @@ from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.size_guards import SizeAnswers, SizeGuard
 from graphc.ir.types import TensorType
+from graphc.records import record, replace
 from graphc.system import IMPORTING
 
 
@@ -81,7 +81,7 @@ class Compiler:
         return executable
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inputs:
     """Where the inputs of the graph come from, in the order that native code takes them: arguments,
     captured tensors, what is looked up at each call, numbers that Python computes."""
@@ -121,7 +121,7 @@ class Inputs:
         return [name for name, source in pairs if isinstance(source, CapturedSource)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Results:
     """What a call leaves. The outputs of native code are the new results, the new values of inputs,
     gradients, tapped values; those of a pair have no updates among them."""
@@ -153,6 +153,12 @@ class Results:
     leaves: tuple[int, ...]
     dressed: tuple[tuple[int, type, dict[str, Any]], ...]
 
+    def structures(self) -> Iterator[Any]:
+        """Of what is returned, and of what effects are given."""
+        yield self.structure
+        for effect, _ in self.effects:
+            yield effect.structure
+
     @property
     def alone(self) -> int | None:
         """Which of the new results is all that is returned, where nothing is to be done with it or
@@ -168,7 +174,7 @@ class Results:
         return self.alone == 0 and not any((self.grads, self.closed, self.leaves))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TracedProgram:
     """See the module. `graph` and `executable` are None where values and gradients are two graphs:
     then `function` has them."""
@@ -252,12 +258,12 @@ def program_of(traced: Trace, options: Options, grad_enabled: bool, number: int)
         size_guards += session.answers.guards
     guards = _guards(traced, inputs, results)
     of_calls = tuple(call_guards(session, graph_inputs, inputs.captured))
+    free = FreeNumbers(session.sizes, graph, results.structures())
     return TracedProgram(
         session.root.name, number, options, compiler, inputs, results, trains,
         guards, of_calls, check_of(guards, of_calls), size_guards,
         session.scope.paths(), session.sizes, session.answers, session.numbers,
-        FreeNumbers(session.sizes, graph, results.structure), graph, executable, packing, function,
-        types, saved,
+        free, graph, executable, packing, function, types, saved,
     )  # fmt: skip
 
 

@@ -51,9 +51,10 @@ class Specialization:
 
     __slots__ = (
         "__weakref__", "alone", "assigned", "bound", "calls", "check", "closed", "counters",
-        "epoch", "executable", "executables", "function", "grads", "guards", "in_order", "numbers",
-        "other_updates", "others", "packing", "places", "positions", "program", "result_types",
-        "saved", "signature", "single", "sizes", "structure", "traces", "types", "undo", "updated",
+        "effects", "epoch", "executable", "executables", "function", "grads", "guards", "in_order",
+        "numbers", "other_updates", "others", "packing", "places", "positions", "program",
+        "result_types", "saved", "signature", "single", "sizes", "structure", "traces", "types",
+        "undo", "updated",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +82,7 @@ class Specialization:
         self.positions, self.in_order = inputs.positions, inputs.in_order
         self.others, self.updated, self.single = inputs.others, results.updated, results.is_single
         self.alone, self.structure = results.alone, results.structure
+        self.effects = results.effects
         self.types, self.result_types = program.types, results.types
         self.grads, self.saved = results.grads, program.saved
         if sizes:
@@ -104,7 +106,13 @@ class Specialization:
 
     def _size(self, sizes: Mapping[str, Any]) -> None:
         """Sizes and numbers of the results, those that are left open in the program."""
-        self.structure = tree.mapped(self.structure, lambda part: number_at(part, sizes))
+        self.structure = _structure_at(self.structure, sizes)
+        self.effects = tuple(
+            [
+                (effect._replace(structure=_structure_at(effect.structure, sizes)), places)
+                for effect, places in self.effects
+            ]
+        )
         self.types = tuple([type_at(type, sizes) for type in self.types])
         self.result_types = tuple([type_at(type, sizes) for type in self.result_types])
         self.saved = tuple([evaluate(extent, sizes) for extent in self.saved])
@@ -264,7 +272,7 @@ class Specialization:
             new[position] if source is None else source.tensor(arguments)
             for position, source in left.returned
         ]
-        if left.effects:
+        if self.effects:
             self._repeat(new, values)
         one = self.structure is tree.TENSOR
         return results[0] if one else tree.build(self.structure, iter(results))
@@ -273,7 +281,7 @@ class Specialization:
         """The effects of the function: one tensor is the same in all of them."""
         left = self.program.results
         tapped: dict[int, Tensor] = {}
-        for effect, places in left.effects:
+        for effect, places in self.effects:
             for place in places:
                 if place >= 0 and place not in tapped:
                     at = left.first_tap + place
@@ -309,6 +317,10 @@ class Specialization:
         for source in self.other_updates:
             tensor: Any = source.tensor(arguments)
             count_write(tensor._counter)
+
+
+def _structure_at(structure: Any, sizes: Mapping[str, Any]) -> Any:
+    return tree.mapped(structure, lambda part: number_at(part, sizes))
 
 
 def specialization_at(

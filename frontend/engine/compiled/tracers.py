@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from frontend.engine.tracing.leaving import leaving
 from frontend.engine.tracing.tracer import labels_of, name_of, run_trace
 from frontend.functions.linalg import trace as matrix_trace
 from graphc.ir.types import TensorType
+from graphc.records import replace
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ out: `BytecodeScan`. What an attribute is read of that is no global, closure var
      (another local, the result of a call) is not known: such paths are `loose`.
 
 `getattr(x, "k")` is the path ("k",) of x, `type(x)` is ("__class__",), `vars(x)` is ("__dict__",).
-A path that ends in `ITSELF` says that the value is used otherwise than by its attributes.
+A path that ends in `ITSELF` says that the value is used otherwise than by its attributes. An item
+is a part of a path, too: `log["loss"].append` is ("[loss]", "append") of log, `log[key].append` is
+(`ANY_ITEM`, "append"); what is read below an item is a loose path as well.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ Path = tuple[str, ...]
 Paths = frozenset[Path]
 
 ITSELF = ""
+ANY_ITEM = "[]"
 _PUTTING = {"format", "join", "replace", "removeprefix", "removesuffix"}
 _BEGIN = re.compile(r"(?:[^\W\d]\w*)?")
 
@@ -84,7 +87,10 @@ def _collect(
     no closure variables of that one."""
     captured = captured.intersection(code.co_freevars).union(code.co_cellvars)
     walk = _Walk(code, scan, first, captured)
-    for instruction in dis.get_instructions(code):
+    steps = list(dis.get_instructions(code))
+    for instruction, following in zip(steps, [*steps[1:], None]):
+        if following is not None and _is_subscript(following) and walk.takes_key(instruction):
+            continue
         walk.step(instruction)
     walk.end()
     texts = {text for text in _texts(code.co_consts) if _is_name(text)}
@@ -119,6 +125,7 @@ class _Walk:
         self.constants: list[Any] = [0, None]  # the last two that were loaded
         self.after_constant = False
         self.compares_identity = False
+        self.key: str | None = None  # that of the item which is taken next
         self.by_name = 0  # how often a builtin is named that takes a name, and with a constant
         self.by_constant = 0
         self.puts_together = bool(_PUTTING.intersection(code.co_names))
@@ -130,12 +137,27 @@ class _Walk:
         computed = self.by_name > self.by_constant or (self.by_name and self.puts_together)
         return bool(self.takes_names or computed)
 
+    def takes_key(self, instruction: Any) -> bool:
+        """Whether this loads the key of an item of what stands on top, which is known."""
+        if self.path == () and self.paths is self.scan.loose:
+            return False
+        name, what = instruction.opname, instruction.argval
+        is_local = name.startswith("LOAD_FAST") and isinstance(what, str) and what != self.argument
+        if name == "LOAD_CONST" and isinstance(what, str):
+            self.key = item_of(what)
+        elif is_local or name in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            self.key = ANY_ITEM
+        return self.key is not None
+
     def step(self, instruction: Any) -> None:
         name, what = instruction.opname, instruction.argval
-        if name in _ATTRIBUTE:
+        if self.key is not None:
+            self.extend(self.key)
+            self.key = None
+        elif name in _ATTRIBUTE:
             self.extend(what)
         elif name in ("STORE_ATTR", "DELETE_ATTR"):
-            self.paths.add((*self.path, what))
+            self.note((*self.path, what))
             self.start(self.scan.loose)
         elif name in _GLOBAL:
             self.start(self.scan.globals.setdefault(what, set()))
@@ -168,7 +190,13 @@ class _Walk:
 
     def extend(self, name: str) -> None:
         self.path = (*self.path, name)
-        self.paths.add(self.path)
+        self.note(self.path)
+
+    def note(self, path: Path) -> None:
+        self.paths.add(path)
+        items = [place for place, name in enumerate(path) if is_item(name)]
+        if items and path[items[-1] + 1 :]:
+            self.scan.loose.add(path[items[-1] + 1 :])
 
     def load_constant(self, value: Any) -> None:
         self.constants = [self.constants[1], value]
@@ -210,6 +238,21 @@ class _Walk:
         self.compares_identity |= name == "IS_OP" and not self.after_constant
         self.applied = ""
         self.start(self.scan.loose)
+
+
+def item_of(key: str) -> str:
+    """The part of a path that is the item under this key."""
+    return f"[{key}]"
+
+
+def is_item(name: str) -> bool:
+    """Whether this part of a path is an item, and no attribute."""
+    return name.startswith("[")
+
+
+def _is_subscript(instruction: Any) -> bool:
+    name = instruction.opname
+    return name == "BINARY_SUBSCR" or (name == "BINARY_OP" and instruction.argrepr == "[]")
 
 
 def _note_types(code: CodeType, scan: BytecodeScan) -> None:

@@ -7,7 +7,6 @@ out: for a new call all of them with names where they have changed, and what the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from frontend.engine.outside.check import same, value_text
@@ -18,6 +17,7 @@ from graphc.ir.dims import Dim, Symbol, dim, evaluate
 from graphc.ir.size_floats import SizeFloat, float_argument, names_in
 from graphc.ir.size_guards import SizeGuard
 from graphc.ir.types import TensorType
+from graphc.records import record, replace
 
 NAMES = "nmkpqrtuvw"
 MOST_FACTOR = 64
@@ -39,7 +39,7 @@ class OutsideNumber(NamedTuple):
     group: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizedArguments:
     """Types of the tensor arguments, some of whose extents are named sizes, the ints and floats
     among the arguments, some of which have names, and what these are in the call that was traced.

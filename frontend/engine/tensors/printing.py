@@ -8,7 +8,6 @@ each dimension.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ import numpy as np
 from frontend.engine.tensors.dtypes import complex_of
 from frontend.engine.tensors.state import STATE
 from graphc.ir.types import DType
+from graphc.records import record, replace
 
 __all__ = ["set_printoptions"]
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class PrintOptions:
     """`threshold`: more elements than this are summarised. `sci_mode` None: as the values need."""
 

@@ -31,6 +31,7 @@ from frontend.engine.outside.kinds import STANDS_FOR
 from frontend.engine.tensors import tree
 from frontend.engine.tensors.handed_out import HandedOut, used
 from frontend.engine.tensors.state import STATE, tracing
+from frontend.engine.tensors.symbolic_numbers import is_open
 from frontend.engine.tensors.tensor import Tensor, make
 from graphc.errors import TraceError
 from graphc.ir.builder import Var, user_location
@@ -156,6 +157,14 @@ class TracedEffects:
         """Within a trace: what lists were given that no code reads, each call gives them anew; they
         are as they were."""
         for items in containers:
+            for place in items.new_places():
+                held = place.read()
+                if type(held) is list and any(type(each) is HandedOut for each in held):
+                    raise FirstCallError(
+                        f"{place.label}, which was not there, is given values of tensors",
+                        hint="make the list outside, before the first call",
+                        location=user_location(),
+                    )
             new = items.appended()
             if not new:
                 continue
@@ -230,8 +239,8 @@ class Replacement:
 
 def _can_be_repeated(value: Any) -> bool:
     """Whether each call can make such a value: one of Python's that says all by its type and what
-    it is, a value that is handed out, a tuple of such."""
-    if type(value) is HandedOut or is_plain(value):
+    it is, a number that is left open, a value that is handed out, a tuple of such."""
+    if type(value) is HandedOut or is_open(value) or is_plain(value):
         return True
     return type(value) is tuple and all(map(_can_be_repeated, value))
 

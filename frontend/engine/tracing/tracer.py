@@ -226,14 +226,14 @@ def run_trace(
             session.exchanges.check_ended()
             session.hooks.check_removed()
             session.assigned.take()
+            if effects is not None:
+                session.captured_globals.note_logs()
+                effects.appended(session.captured_globals.containers)
             session.captured_globals.close_numbers()
             _check_containers(structure, (arguments, keywords), leaves, name)
             now = _random_states(generators)
             if any(now[generator] != state for generator, state in drawn.items()):
                 raise _draws(name)
-            if effects is not None:
-                session.captured_globals.note_logs()
-                effects.appended(session.captured_globals.containers)
             returned: list[Tensor] = []
             shape = tree.flatten(result, returned, NewObjects(session))
             _check_results(shape, name)

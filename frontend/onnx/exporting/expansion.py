@@ -7,14 +7,13 @@ out: the graph in which each composite has a rule in this operator set, or is ex
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from frontend.onnx.exporting.ops import rule_of
 from graphc.ir.copying import inlined, replayed
 from graphc.ir.draft import Draft, Values, moved
 from graphc.ir.nodes import CONSTANT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.composite import Composite
+from graphc.records import replace
 
 FIRST_RESULT = ("attention",)
 """Composites whose operator gives the first result alone."""

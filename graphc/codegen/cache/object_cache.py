@@ -24,12 +24,12 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graphc.codegen.cache.private_files import NotPrivateError, check_folder, private_bytes
 from graphc.config import cache_bytes, cache_folder
+from graphc.records import record
 
 MAGIC = b"graphc-object 1\n"
 SUFFIX = ".object"
@@ -38,7 +38,7 @@ SCAN_EVERY = 64  # writes between two looks at the folder's size
 _log = logging.getLogger("graphc.cache")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kept:
     """One file of the cache: what its header says, its size, and when it was last used (seconds
     since 1970)."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
@@ -18,6 +17,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 
 Element = Callable[[Expr, Expr, tuple[Guard, ...]], LoopValue]
 Position = Callable[[Expr, Expr], Expr]
@@ -25,7 +25,7 @@ Position = Callable[[Expr, Expr], Expr]
 _names = itertools.count()
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Copier:
     """Copies blocks of `rows` x `columns` elements into scratch."""
 

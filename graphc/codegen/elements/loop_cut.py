@@ -10,12 +10,12 @@ Beside the nests' writer this is the one place where a range is cut: inside leav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 
 TileBody = Callable[[Expr, int], None]
 """What is done with the tile of a number, of which there are so many elements."""
@@ -23,7 +23,7 @@ FoldBody = Callable[[Expr, int, Sequence[LoopValue]], Sequence[LoopValue]]
 """What becomes of some values by the tile of a number, of which there are so many elements."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopCut:
     """The range [0, extent) in tiles of `size`."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.kernels.common import lanes_for
@@ -34,6 +33,7 @@ from graphc.ops.kinds.contract import Contract
 from graphc.ops.movement import transpose
 from graphc.passes.layouts import Stored
 from graphc.passes.winograd import Candidate
+from graphc.records import record
 
 SMALL = 4096
 """Bytes up to which an operand is read as fast where it lies: it is in one page and in L1."""
@@ -43,7 +43,7 @@ GAIN = 1.05
 _IN_GROUPS = {"paired_matmul": paired_matmul, "int_matmul": int_matmul}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetPreferences:
     """What passes ask a target's cost models. Without `layouts` all stay as they are."""
 

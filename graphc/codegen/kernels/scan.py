@@ -11,7 +11,6 @@ The loop along a line is the leaf's: what it carries is a register, and the nest
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
@@ -45,6 +44,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.scan import Scan
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 
@@ -76,7 +76,7 @@ def plan_scan(body: Graph, target: Target) -> ScanPlan | None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScanPlan:
     """A scan along an axis of a shape. Of the other axes `columns` is the last, where lines are
     vectors of so many `lanes` along it, and `outer` are the rest."""
@@ -129,7 +129,7 @@ class ScanPlan:
         _Line(self, emit, others, guards).write()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Line:
     """A line, or a vector of lines, at coordinates of all axes but the scan's."""
 

@@ -16,7 +16,6 @@ one thread does all of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -51,6 +50,7 @@ from graphc.ir.types import Shape
 from graphc.ops.kinds.index import Scatter
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.op import Types
+from graphc.records import record, replace
 from graphc.schedule.access import Index, as_index, unflatten
 
 _TAILS = OF_NUMBERS | {Tail.MASKED}
@@ -78,7 +78,7 @@ def plan_scatter(body: Graph, target: Target) -> ScatterPlan:
     return replace(plan, shared=plan.divided())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterPlan:
     """A scatter whose operands, indices and source elements have these types, by vectors of so many
     `lanes`. `shared`: what threads divide; None: nothing."""

@@ -9,7 +9,6 @@ A driver has both kernels and takes one by the size of the call; the bits are th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from graphc.codegen.kernels.common import lanes_for
@@ -21,13 +20,14 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.symbols import symbols_of
 from graphc.ir.undecided import granted
+from graphc.records import record, replace
 from graphc.schedule.plan import KernelSpec
 
 WORTH = 0.8
 """Of the cost for any size, what a plan for many has to stay below to be worth its code."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeClass:
     """Sizes of this name from `least` on."""
 

@@ -16,7 +16,6 @@ line puts each element that comes before the last of them into its place.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.kernels.common import declare_buffers
@@ -47,6 +46,7 @@ from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 from graphc.schedule.access import Index as Coordinates
 from graphc.schedule.access import unflatten
 
@@ -79,7 +79,7 @@ def plan_sort(body: Graph, target: Target) -> SortPlan | None:
     return SortPlan(body, operand, shape, axis, size, node.attribute("descending"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SortPlan:
     """A sort of all lines of `size` along an axis; results have a shape."""
 
@@ -165,7 +165,7 @@ class SortPlan:
         emit.evaluator.store(out.buffer, out.linear(self._index(place, at)), position)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SortedRuns:
     """Keys and positions of a line, in two halves. Filling it merges runs until there is one, and
     gives where the half begins that has it."""
@@ -205,7 +205,7 @@ class SortedRuns:
         return _Merge(emit.builder, *place.memory[self.name]).rounds(self.plan.size)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SelectedRun:
     """The first keys of a line and their positions, in order."""
 
@@ -278,7 +278,7 @@ class SelectedRun:
         builder.store(positions, Index.of(0, at), position)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Merge:
     builder: LoopBuilder
     keys: Buffer

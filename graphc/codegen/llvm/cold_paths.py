@@ -7,8 +7,6 @@ texts share one function.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from graphc.codegen.llvm.function_text import FunctionText, llvm_type, quoted
 from graphc.codegen.loop_ir.nodes import (
     Barrier,
@@ -29,11 +27,12 @@ from graphc.codegen.loop_ir.nodes import (
     results,
     walk,
 )
+from graphc.records import field, record
 
 _WRITES = (Store, VectorScatter, Barrier)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class OutlinedCall:
     """The arguments of a call, and the parameters they are for."""
 
@@ -59,7 +58,7 @@ class OutlinedCall:
         inside.alias(value, text)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class ColdFunctions:
     """The functions of one kernel: their names, by parameters and lines."""
 

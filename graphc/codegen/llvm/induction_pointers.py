@@ -10,12 +10,11 @@ to the same after a search that took a quarter of its time, and so sees nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from graphc.codegen.llvm.function_text import FunctionText
+from graphc.records import field, record
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class InductionPointers:
     """The pointers of one loop. `begin` and `step` are those of its variable, `ahead` the lines
     right ahead of it."""

@@ -15,7 +15,6 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,11 @@ from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import Target, running
 from graphc.ir.dims import evaluate
 from graphc.latest import Latest
+from graphc.records import field, record
 from graphc.system import IMPORTING
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompiledKernel:
     """Object code of one function. `timings`: seconds by stage, empty when it came from a store."""
 

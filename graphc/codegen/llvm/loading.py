@@ -16,12 +16,12 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from graphc.codegen.llvm.native import CODEGEN_LEVEL, LOCK, compile_text, machine_of, pieces
 from graphc.codegen.target import Target, host, running
+from graphc.records import field, record
 from graphc.system import IMPORTING
 
 LIBRARIES = 64
@@ -36,7 +36,7 @@ class ObjectStore(Protocol):
     def put(self, symbol: str, object: bytes, facts: Mapping[str, Any]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DriverCode:
     """Object code of a function that calls others: its name in the code, and what it calls."""
 
@@ -45,7 +45,7 @@ class DriverCode:
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@record(eq=False, weakref_slot=True)
 class LoadedFunction:
     """A function of this process. Its code stays as long as anything holds this. `keeps`: what the
     code needs besides itself; `source`: what it was loaded from, if anything."""

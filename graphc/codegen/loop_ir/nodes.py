@@ -23,7 +23,6 @@ like the symbols that extents and buffers' sizes are polynomials in (graphc.ir.d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graphc.codegen.loop_ir.opcodes import (
@@ -36,6 +35,7 @@ from graphc.codegen.loop_ir.opcodes import (
 )
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import DType
+from graphc.records import field, record
 from graphc.system import IMPORTING
 
 __all__ = [
@@ -49,7 +49,7 @@ Access = Literal["read", "write", "readwrite", "scratch"]
 INDEX_TYPE = VectorType(DType.i64)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopValue:
     """One name. Two values are equal when their names are; names are unique within a kernel."""
 
@@ -60,7 +60,7 @@ class LoopValue:
         return f"%{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """Flat memory of `size` elements. A scratch buffer lives for one call and starts undefined.
 
@@ -81,7 +81,7 @@ class Buffer:
         return fixed(self.size) * self.dtype.itemsize
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Index:
     """The element offset `const + Σ factor·value` over scalar i64 values."""
 
@@ -128,7 +128,7 @@ class Index:
         return text + "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts[1:])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     """`result = opcode operands`; the attribute is what the opcode's typing rule wants."""
 
@@ -138,7 +138,7 @@ class Let:
     attribute: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load:
     """Contiguous lanes from `index` on. Lanes masked off are 0 and their memory is not touched."""
 
@@ -148,7 +148,7 @@ class Load:
     mask: LoopValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorGather:
     """One element per lane, at the offsets in `indices` (i32 or i64). Masked: see Load."""
 
@@ -158,7 +158,7 @@ class VectorGather:
     mask: LoopValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """Contiguous lanes to `index` on. Memory of lanes masked off is not touched."""
 
@@ -168,7 +168,7 @@ class Store:
     mask: LoopValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prefetch:
     """Asks for the cache line of an element that will be read later. It need not exist."""
 
@@ -176,7 +176,7 @@ class Prefetch:
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorScatter:
     """One element per lane. Where offsets repeat, the highest lane wins."""
 
@@ -186,7 +186,7 @@ class VectorScatter:
     mask: LoopValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     """`variable` from `begin` to below `end`. Each carried parameter starts at its initial value,
     then takes the yield of the iteration before; `results` are the last ones (the initial values,
@@ -202,7 +202,7 @@ class For:
     results: tuple[LoopValue, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     """One of two blocks, by a scalar bool; `results` are the yields of the one that ran. `cold`:
     the first hardly ever runs, so its native code need not be fast, but soon compiled."""
@@ -216,7 +216,7 @@ class If:
     cold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     """Runs `condition_body`; while `condition` holds, `body`, and again. What condition_body
     defines is visible in body. `results` are the parameters when the condition failed."""
@@ -229,7 +229,7 @@ class While:
     results: tuple[LoopValue, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Barrier:
     """Memory operations before it are done, for every thread to see, before those after it start.
 
@@ -244,7 +244,7 @@ Block = tuple[Statement, ...]
 _WITH_BLOCKS = For, If, While
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """A function over `buffers` in the order of its pointer table.
 

@@ -44,7 +44,6 @@ test for NaN, and the compiler sees that a constant is none. A constant other th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -52,6 +51,7 @@ import numpy as np
 
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
+from graphc.records import record
 
 
 class VectorType:
@@ -117,7 +117,7 @@ LIBM_ARITY: dict[str, int] = {
 """Functions `call` may name, with their number of operands."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opcode:
     """`arity` None: the rule decides. `elementwise`: scalar operands are splat to fit vectors."""
 

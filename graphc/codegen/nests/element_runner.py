@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,12 @@ from graphc.codegen.nests.tiles import TileRange
 from graphc.codegen.nests.visits import broken
 from graphc.codegen.nests.walk import NestWalk, RunAt, parts_of
 from graphc.ir.dims import evaluate
+from graphc.records import field, record
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Kept:
     """Which elements of a stage are there, and of which tiles."""
 
@@ -35,7 +35,7 @@ class _Kept:
     tiles: dict[str, TileRange] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Combined:
     """Sources along `axes` of the nest, where in a flat output each goes, and `put(output,
     positions, sources)`, flat arrays, which combines them in order. Along axes of elements each

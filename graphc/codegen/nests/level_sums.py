@@ -9,18 +9,18 @@ where elements are not added in order or a level that is joined is no block of w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphc.codegen.nests.nest import Axis
 from graphc.codegen.nests.visits import broken
+from graphc.records import record
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summed:
     """What one reduction of a nest with an axis of sums is of: elements along the axes of results,
     then that one, which `combine` makes one of, from `identity` on."""

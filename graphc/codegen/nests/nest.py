@@ -12,7 +12,6 @@ says what it does with them (`Effect`), which is what the verifier and the runne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.tails import Run, Tail
 from graphc.ir.dims import Extent, always_le, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr
+from graphc.records import field, record
 from graphc.system import IMPORTING
 
 
@@ -50,7 +50,7 @@ class AxisCells(Protocol):
         """Those of one position, of all axes of the role as one number."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """Positions [0, extent). Each stands for `inner` coordinates of its role, one behind the other,
     or for those that `cells` has. Several axes of a role are its coordinates row by row, the one of
@@ -76,7 +76,7 @@ class Axis:
         return self.extent * self.inner if self.cells is None else self.cells.count
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """An axis, or the tiles of another split, in tiles of `size`. `runs`: of Tail.RUNS. `variable`:
     the name of the loops' variable in index expressions, by default the split's own."""
@@ -146,7 +146,7 @@ class Split:
         return self.size * self.unit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clipped:
     """The tiles of a run that are in a block: from `begin` to below `end`, numbered in the run, of
     which the block begins with `first`."""
@@ -157,7 +157,7 @@ class Clipped:
     first: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """Where a loop over a split is: in tile `number`, whose first position is `first`, of `size`
     positions. `rest`: only so many of them are there, in a tile that is masked or clamped; `count`:
@@ -180,7 +180,7 @@ class Span:
     clipped: Mapping[str, Sequence[Clipped]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestPlace:
     """What a stage or leaf is given: the spans of the loops around it by the names of their splits,
     and by name what was filled before it. `memory`: the scratch of each stage."""
@@ -197,7 +197,7 @@ OF_NUMBERS = frozenset({Tail.EXACT, Tail.WHOLE_AND_REST, Tail.RUNS, Tail.PEELED}
 """Tails of which every tile has a number of positions that is known where code is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """What a leaf does at a place: for its results, those at the positions of the loops around it
     and at all positions of the axes that it `covers`.
@@ -303,7 +303,7 @@ class Leaf(Protocol):
         """Writes its statements for a place."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionLeaf:
     """A leaf whose statements a function writes."""
 
@@ -312,7 +312,7 @@ class FunctionLeaf:
     write: Callable[[Any, NestPlace], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ForEach:
     """`body` for each tile of `split`; `within`: for those in the tile that the loop over that
     split, which is one of this split's tiles, is at. `always`: a loop also where there is one
@@ -333,28 +333,28 @@ class ForEach:
     padded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fill:
     """The stage has its elements from here on, for the statements behind it and inside them."""
 
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clear:
     """Zeros in all of a stage."""
 
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compute:
     """A leaf, at the place of the loops around it."""
 
     leaf: Leaf
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Every:
     """`body` after every `count` tiles of the loop around that is over `split`, in which nothing is
     left over."""
@@ -367,7 +367,7 @@ class Every:
 Statement = ForEach | Every | Fill | Clear | Compute
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestOutput:
     """Results along some axes, all of role ELEMENTS: a row's sums have those of rows only."""
 
@@ -375,7 +375,7 @@ class NestOutput:
     axes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nest:
     """A kernel. `domain`: coordinates of each role. `axes`: all, also those that leaves cover.
     `outputs`: what is stored; with none, one result along all axes but that of sums.

@@ -9,7 +9,6 @@ element of the result is stored twice or never, a stage has no room.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -28,11 +27,12 @@ from graphc.codegen.nests.tiles import TileRange
 from graphc.codegen.nests.visits import broken
 from graphc.codegen.nests.walk import NestWalk, RunAt, parts_of
 from graphc.ir.dims import evaluate
+from graphc.records import field, record
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Products:
     """Operands [batch, rows, sum] and [batch, columns, sum], each role's coordinates in one axis,
     and where they have an element: a product without one of them is skipped. `blocks`: where K
@@ -49,7 +49,7 @@ class Products:
     dtype: Any = None
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Sums:
     """Scratch of sums: their values, which of them are there, and for which tiles."""
 

@@ -8,13 +8,13 @@ out: `Tail`, one name for each way: what it means, when it is legal, what it cos
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from graphc.ir.dims import Extent
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """`count` equal tiles of `size` positions each, the first at `first`; `number` tiles of other
     runs come before."""
@@ -25,7 +25,7 @@ class Run:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Way:
     text: str
     meaning: str

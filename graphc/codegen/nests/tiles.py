@@ -6,15 +6,15 @@ In: splits, at sizes of a call. Out: lists of `TileRange`s, in the order of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 
 from graphc.codegen.nests.nest import Axis, Split
 from graphc.codegen.nests.tails import Tail
 from graphc.ir.dims import evaluate
+from graphc.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileRange:
     """Positions [first, first + count) of an axis: tile `number` of a split; `tiles`: those of the
     split whose tiles it has, where it has some. `run`: which of the runs. `is_rest`: whether it is

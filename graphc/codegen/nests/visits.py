@@ -6,7 +6,6 @@ In: a nest. Out: `Visit`s in the order of the statements, and what the rules ask
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 
 from graphc.codegen.nests.nest import (
@@ -21,6 +20,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.printer import statement_text
 from graphc.errors import VerifyError
+from graphc.records import record, replace
 
 Path = tuple[ForEach, ...]
 """The loops around a statement, the outermost first."""
@@ -54,7 +54,7 @@ def _ways(statement: Statement) -> Iterator[Statement]:
             yield replace(statement, body=body, rest=None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Visit:
     """A statement that is no loop. `order`: its number; `filled`: by the names of the stages that
     are filled there, the loops around what filled them. `every`: after which tiles alone it is."""

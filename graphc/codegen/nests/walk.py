@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,9 +26,10 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tiles import SplitTiles, TileRange
 from graphc.ir.dims import evaluate
+from graphc.records import field, record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunAt:
     """Where a runner is: the tiles of the loops around, by split; of each stage that is filled
     which filling that was, and what it holds."""

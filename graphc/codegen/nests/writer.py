@@ -8,7 +8,6 @@ way: bounds are `Number`s.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from graphc.codegen.elements.addresses import Addresses
@@ -31,6 +30,7 @@ from graphc.codegen.nests.tails import Run, Tail
 from graphc.config import verify_passes
 from graphc.ir.dims import Extent, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import field, record, replace
 from graphc.system import IMPORTING
 
 
@@ -49,7 +49,7 @@ Part = tuple[Number, Number]
 Body = Callable[[Span], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _At:
     """Where the writer is. `parts`: by the names of splits, the tiles that are to be done; `done`:
     how many are, the one that the loop is at among them; `numbers`: of splits that are counted with

@@ -11,7 +11,6 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 
 from graphc.codegen.cache.object_cache import ObjectCache, user_cache
 from graphc.codegen.kernels.lower import lower
@@ -23,11 +22,12 @@ from graphc.ir.dims import Dim, Extent, Symbol, dim
 from graphc.ir.extent_text import parse_extent
 from graphc.ir.printer import print_graph
 from graphc.ir.symbols import symbols_of
+from graphc.records import as_dict, field, fields, record
 from graphc.schedule.plan import KernelSpec
 from graphc.system import IMPORTING, source_digest
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelFacts:
     """What a driver has to know of a kernel: its symbol, into how many parts it can be divided, and
     the memory it works in."""
@@ -41,7 +41,7 @@ class KernelFacts:
     """The sizes for which another kernel is better."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompiledSpec:
     """A kernel's object code, and its facts."""
 
@@ -97,7 +97,7 @@ def _text(facts: KernelFacts) -> str:
     """The facts as `_facts` reads them, extents as their text."""
     entry: dict[str, object] = {each.name: getattr(facts, each.name) for each in fields(facts)}
     if facts.size_class is not None:
-        entry["size_class"] = asdict(facts.size_class)
+        entry["size_class"] = as_dict(facts.size_class)
     return json.dumps(entry, default=str)
 
 

@@ -19,7 +19,6 @@ through it, or thread 0 as if it were alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.check_text import check_text
@@ -35,13 +34,14 @@ from graphc.codegen.program.native_program import verdict_start
 from graphc.codegen.program.size_table import SizeTable
 from graphc.ir.instances import substitute
 from graphc.ir.types import DType
+from graphc.records import record
 from graphc.schedule.plan import Branch, Check, KernelSpec, Launch, Loop, Plan, Step, all_steps
 from graphc.schedule.threads import Schedule, WorkSplit
 
 _LLVM_TYPE = {DType.i32: "i32", DType.i64: "i64", DType.bool: "i8"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoundPlan:
     """A plan under emission: the pointer to each of its buffers."""
 

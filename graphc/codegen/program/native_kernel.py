@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphc.codegen.llvm.loading import LoadedFunction
@@ -12,13 +11,14 @@ from graphc.errors import LoweringError
 from graphc.ir.dims import Extent, evaluate, exact_quotient
 from graphc.ir.instances import substitute
 from graphc.ir.types import TensorType
+from graphc.records import record
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 
 if TYPE_CHECKING:  # a program from disk needs no recipes
     from graphc.codegen.kernels.size_class import SizeClass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativeKernel:
     """A kernel that is loaded: its function, range and scratch need."""
 
@@ -35,7 +35,7 @@ class NativeKernel:
         return self.function.address
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeVariant:
     """The kernel that takes the place of another for sizes of a class."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.program.size_table import SizeProgram
+from graphc.records import field, record, replace
 from graphc.schedule.open_schedule import OpenSchedule
 from graphc.schedule.plan import KernelSpec
 from graphc.schedule.threads import Schedule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NativeProgram:
     """A linked plan: the driver, the bytes of the block it works in (its arena, then a
     verdict, then the scratch of each thread), how it runs. `kernels` are the symbols it calls;

@@ -7,17 +7,17 @@ out: a `ThreadedPlan`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from graphc.codegen.program.size_table import SizeProgram, function_of_sizes
 from graphc.ir.dims import Extent, fixed
+from graphc.records import record
 from graphc.schedule.instances import plan_at
 from graphc.schedule.open_schedule import OpenSchedule, open_schedule
 from graphc.schedule.plan import KernelSpec, Plan
 from graphc.schedule.threads import Schedule, one_thread, spread, work_of
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThreadedPlan:
     """`schedule` is what a driver is written for. Where sizes are known only at run time and more
     than one thread may pay, `by_size` decides at each call, by the numbers that `work` makes of its

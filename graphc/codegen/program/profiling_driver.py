@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from graphc.codegen.program.native_kernel import NativeKernel, with_variants
 from graphc.codegen.program.native_program import NativeProgram
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.records import record, replace
 from graphc.schedule.plan import Check, KernelSpec, Launch, Plan, Step, all_steps
 from graphc.schedule.threads import Schedule, WorkSplit
 
@@ -41,7 +41,7 @@ MOST_EVENTS = 1 << 13
 """Events kept of a call and thread; sums and counts go on."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThreadRecord:
     """What one thread did in a call: when it began (nanoseconds of the system's monotonic clock),
     by slot the nanoseconds and how often, and the first events as (slot, when it was over)."""
@@ -52,7 +52,7 @@ class ThreadRecord:
     events: list[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RecordLayout:
     """Where the records of a call lie in its block: from `start` on, one for each thread."""
 

@@ -7,35 +7,35 @@ an object that runs without it (standalone).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from graphc.codegen.llvm.size_text import Emit, extent_text
 from graphc.ir.dims import Dim
 from graphc.ir.extent_text import as_python
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NamedSize:
     """The value of a line ahead."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class GreatestSize:
     """The greatest of these."""
 
     parts: tuple[SizeExpression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SizeSum:
     """These added up."""
 
     parts: tuple[SizeExpression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class WholeUnits:
     """A number of bytes, rounded up to whole units."""
 

@@ -13,7 +13,6 @@ the decisions of a schedule over threads, which the function does not give.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from graphc.codegen.program.barrier import PADDING
@@ -27,6 +26,7 @@ from graphc.codegen.program.size_expressions import (
 )
 from graphc.ir.dims import Extent
 from graphc.ir.extent_text import as_python
+from graphc.records import record
 from graphc.schedule.arena import ALIGNMENT
 from graphc.schedule.instances import slots_of
 from graphc.schedule.plan import Branch, Loop, Plan, PlanBuffer
@@ -35,7 +35,7 @@ ARENA, SCRATCH = 0, 1
 """Where in the table these bytes stand."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizeProgram:
     """The function from sizes to the table, as text. `names` are those of the sizes."""
 

@@ -4,7 +4,6 @@ need not run. Nothing is compiled or loaded."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.kernels.size_class import size_class, within
@@ -19,13 +18,14 @@ from graphc.codegen.program.on_threads import on_threads
 from graphc.codegen.program.size_table import SizeTable
 from graphc.codegen.target import Target
 from graphc.errors import LoweringError
+from graphc.records import record
 from graphc.schedule.plan import KernelSpec, Launch, Plan, all_steps
 from graphc.schedule.threads import Schedule, one_thread
 
 _NOWHERE = LoadedFunction(0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StandaloneProgram:
     """`kernels` are the modules of each kernel by its symbol. `driver` is a module that calls them;
     its function takes what every driver takes (see `driver`), and where `sizes` is used a table of

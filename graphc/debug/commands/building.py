@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from graphc.debug.traced import DrawnInput, TracedObject
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
 from graphc.passes.pipelines import LEVELS
+from graphc.records import replace
 
 if TYPE_CHECKING:
     from graphc.build.built_source import ObjectSource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from graphc.debug.commands.arguments import (
 from graphc.debug.dump import KERNEL_STAGES, STAGES, DumpOptions, dump
 from graphc.debug.terminal import by_sign, show
 from graphc.errors import ArgumentError
+from graphc.records import replace
 
 # -- dump ------------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from graphc.debug.program import AS_IT_IS, LoadError, ProgramOptions, blaming
 from graphc.debug.traced import DrawnInput
 from graphc.errors import ArgumentError
 from graphc.ir.nodes import Graph
+from graphc.records import record
 
 TOLERANCE = 1e-3
 """Of what came out after two steps: rounding differs between NumPy and native code."""
@@ -49,7 +49,7 @@ PAUSE_SECONDS = 0.05
 Told = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Measured:
     """What is run, by the words of a command line: by which `peers` besides, at which `sizes`."""
 

@@ -13,7 +13,6 @@ Nodes carry the number of the op they stem from in place of their line, through 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphc.debug.verification.op_kernels import graph_of
@@ -25,6 +24,7 @@ from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.movement import Movement
 from graphc.passes.layouts import Preferred
 from graphc.passes.pipelines import optimize
+from graphc.records import replace
 from graphc.schedule.build import Scheduler
 from graphc.schedule.fusion import Fusion
 from graphc.schedule.groups import FusionGroup

@@ -10,7 +10,6 @@ It holds all it needs and runs no script; names and lines of the user's program 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -22,6 +21,7 @@ from graphc.debug.profile.calls import profile_calls
 from graphc.debug.profile.chrome_trace import chrome_trace
 from graphc.debug.traced import DrawnInput
 from graphc.ir.dims import fixed
+from graphc.records import record
 from graphc.schedule.plan import Plan, all_steps, live_ranges
 
 WIDTH, HEIGHT = 1200, 34
@@ -43,7 +43,7 @@ COLOURS = ("#c98b3c", "#4d86b8", "#3f9a6b", "#8a6bb8", "#b85c6e", "#7d8a3c")
 Span = tuple[str, str, float, float, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CompiledCall:
     """A native call: its graph as it was optimised, and its launches: name, line, when each began
     and was over in microseconds, and the bytes of the arena that hold something then."""

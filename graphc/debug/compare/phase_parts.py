@@ -11,7 +11,6 @@ are made where they are read. An input is updated by the last part that reads wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -19,11 +18,12 @@ from graphc.debug.compare.op_kernels_plan import is_view
 from graphc.ir.copying import extract
 from graphc.ir.graph_queries import ancestors
 from graphc.ir.nodes import CONSTANT, INPUT, PHASES, Graph, Node, Value
+from graphc.records import record
 
 Run = Callable[[list[Any]], tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PhasePart:
     """A part: its graph, what its inputs are and what its outputs are, by values of the whole."""
 

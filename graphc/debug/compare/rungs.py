@@ -21,11 +21,12 @@ program calls it, from Python, with all arrays and state of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc.records import record, replace
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Rung:
     """`backend` of eager mode, or None where the step is compiled: then the options below. `keeps`:
     freed memory is kept. `of_ops`: a kernel for each op of the program."""

@@ -15,7 +15,6 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,14 @@ from graphc.debug.load import loaded_object
 from graphc.debug.program import LoadError, ProgramOptions
 from graphc.debug.traced import DrawnInput, ObjectRun, WayToRun
 from graphc.ir.nodes import Graph
+from graphc.records import as_dict, record
 from graphc.runtime.allocator import keep_freed_memory
 
 FEWEST_STEPS = 2
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """What a worker runs: the object, its inputs as texts, how its file is imported, the number of
     its rung among those of a machine with so many processors; or a peer, or sizes to sweep over."""
@@ -49,7 +49,7 @@ class Task:
     sizes: tuple[int, ...] = ()
 
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(as_dict(self))
 
     @staticmethod
     def parse(text: str) -> Task:

@@ -11,12 +11,12 @@ the limit. On several threads, each core is taken to have all of it for itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.debug.profile.machine import Machine
 from graphc.debug.profile.residency import CacheModel
 from graphc.debug.profile.work import KernelWork, work_of_body
 from graphc.ir.dims import fixed
+from graphc.records import record
 from graphc.schedule.dependences import MemoryRange, buffer_ranges
 from graphc.schedule.plan import Branch, KernelSpec, Launch, Loop, Plan
 
@@ -25,7 +25,7 @@ TURNS = 2
 """Of a loop that are followed: the second one finds the caches as all later ones do."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LaunchLimit:
     """The least time of one run of a launch, in seconds, and which part of the machine sets it;
     `parts` are the times of all. `served`: bytes by level of the memory, nearest first."""

@@ -11,15 +11,15 @@ import functools
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.target import host
 from graphc.debug.profile.rates import OperationRate, ReadRate, cache_sizes
+from graphc.records import as_dict, record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryLevel:
     """A cache, or memory behind all (`nbytes` None): bytes a second that one core reads from it."""
 
@@ -32,7 +32,7 @@ class MemoryLevel:
         return math.inf if self.nbytes is None else self.nbytes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """Of one core: products of float32 that are summed a second (an FMA is one), other operations
     of float32 a second (as additions and multiplications come mixed), and the levels of its memory,
@@ -65,7 +65,7 @@ def measured() -> Machine:
     store = user_cache()
     if store is not None:
         facts = {"kernel": "machine", "target": host().key}
-        store.put(_key(), json.dumps(asdict(measurement)).encode(), facts)
+        store.put(_key(), json.dumps(as_dict(measurement)).encode(), facts)
     return measurement
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from graphc.codegen.program.profiling_driver import ThreadRecord
 from graphc.debug.places import SourcePlace, place_of_step, steps_with_plans
 from graphc.debug.profile.limits import LaunchLimit, limits
 from graphc.debug.profile.machine import Machine, machine
+from graphc.records import record
 from graphc.runtime.executable import Executable
 from graphc.runtime.step_clock import StepClock
 from graphc.schedule.plan import Branch, Launch, Loop, Plan, Step, all_steps, kernels
@@ -34,7 +34,7 @@ NEAR = 0.05
 """How far the steps' sum may be from the whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepProfile:
     """One step of the plan, by its number in `all_steps`: a launch, check, loop or branch.
 
@@ -77,7 +77,7 @@ class StepProfile:
         return 0.0 if self.limit is None else float(self.limit.work.nbytes * self.runs)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Profile:
     """What a call takes. `whole` and the steps are means over `kept` of `passes` passes, `plain` is
     the least time of the same call without clocks; seconds. `median` is that of all passes over the
@@ -147,7 +147,7 @@ def profile(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Pass:
     whole: float
     plain: float

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from graphc.debug.profile.profiler import NEAR, Profile, StepProfile
+from graphc.records import record
 
 GROUPS: dict[str, Callable[[StepProfile], str]] = {
     "line": lambda step: step.place.line,
@@ -15,7 +15,7 @@ GROUPS: dict[str, Callable[[StepProfile], str]] = {
 TITLES = ("us", "share", "runs", "GF/s", "GB/s", "limit us", "reached", "by")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupProfile:
     """What the launches of a line, a module or a phase take together, in seconds."""
 

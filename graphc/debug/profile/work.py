@@ -7,7 +7,6 @@ out: `KernelWork`, the least that any code for it would have to do
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,10 @@ from graphc.ir.types import DType
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.contract import Contract
 from graphc.ops.work import additions
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelWork:
     """`products` are multiplications that are summed; `wide` says that they are of float64;
     `additions` is all other work; `reads` and `writes` are bytes, by input and output of the body.

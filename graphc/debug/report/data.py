@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.kernels.lower import lower
@@ -26,6 +25,7 @@ from graphc.debug.report.ledger_data import LaunchFinder, differences, ledger_pa
 from graphc.debug.traced import TracedCall
 from graphc.ir.nodes import Graph
 from graphc.passes.recorder import PassRecord, Recorder
+from graphc.records import record
 from graphc.schedule.plan import ON_HOST, Launch, Plan, Step, kernels, live_ranges
 
 QUIET = frozenset({"input", "constant", "broadcast", "reshape", "transpose", "slice"})
@@ -36,7 +36,7 @@ WITH_LLVM, WITH_ASSEMBLY = 6, 12
 """Kernels, the dearest first, whose LLVM IR and assembly are shown: making them takes long."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallData:
     """What a page has about one call: `head` is there when it opens; each of the `parts`, by name,
     is opened when it is asked for; `kernels` are the texts of each, those with most to win first.

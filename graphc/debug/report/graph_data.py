@@ -7,7 +7,6 @@ out: a `GraphStage` for the graph as it was traced and one for each pass that ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.printer import attribute_text
 from graphc.ir.registry import lookup
 from graphc.passes.recorder import PassRecord
+from graphc.records import record
 
 NEAR = 48
 """Nodes up to which an operand is told by its distance."""
@@ -25,7 +25,7 @@ LONGEST = 80
 """Characters of an attribute's text, which may hold a whole tensor."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GraphStage:
     """A graph after a pass, by its name; that of the graph as it was traced is empty."""
 
@@ -60,10 +60,10 @@ def stages(passes: Sequence[PassRecord], last: FlatGraph, texts: Dictionary) -> 
     graphs: list[tuple[str, Graph]] = [("", passes[0].before)] if passes else []
     became: list[Mapping[int, tuple[int, ...]]] = []
     running: Mapping[int, tuple[int, ...]] | None = None
-    for record in passes:
-        running = record.became if running is None else _through(running, record.became)
-        if record.before != record.after:
-            graphs.append((record.name, record.after))
+    for passed in passes:
+        running = passed.became if running is None else _through(running, passed.became)
+        if passed.before != passed.after:
+            graphs.append((passed.name, passed.after))
             became.append(running)
             running = None
     changes = [graph_change(a, b) for (_, a), (_, b) in pairwise(graphs)]

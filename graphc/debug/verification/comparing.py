@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from graphc.records import record
+
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArrayDifference:
     """`elements` of `size` differ; the worst stands at `index`, where there is `actual` and not
     `expected`, `ulps` units in the last place of the latter apart."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.debug.places import SourcePlace
+from graphc.records import record
 
 NOWHERE = SourcePlace()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """Something that is not as promised. `blame` names who made it so: a rule, a pass, the fusion,
     a kernel, the plan, the driver; `what` is the first node that differs and how, `place` the line
@@ -28,7 +28,7 @@ class Finding:
         yield from self.detail.splitlines()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StageResult:
     """One stage: what was compared, what is promised, and what broke it."""
 
@@ -48,7 +48,7 @@ class StageResult:
             yield textwrap.indent("\n".join(finding.lines()), " " * 8)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verification:
     """One call, stage by stage. It is true where all of them hold."""
 

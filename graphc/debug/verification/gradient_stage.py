@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from graphc.ir.nodes import CONSTANT, FORWARD, INPUT, Graph, Node, exact
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, TensorType
 from graphc.ops.interpreter import evaluate
+from graphc.records import field, record
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ SCALES = (1.0, 30.0, 1e-3)
 DIRECTIONS = 3
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Counts:
     """What was compared, and what was not."""
 
@@ -131,7 +131,7 @@ def _rule_is_wrong(node: Node, operands: tuple[Array, ...], counts: Counts) -> s
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Derived:
     """A graph, and it with the gradients by its float inputs."""
 

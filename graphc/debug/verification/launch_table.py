@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from graphc.debug.places import SourcePlace, place_of_step
 from graphc.ir.dims import evaluate
+from graphc.records import record, replace
 from graphc.schedule.plan import Branch, KernelSpec, Launch, Loop, Plan, Step, kernels
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NumberedLaunch:
     """A launch, the plan it is a step of (with all plans in it as they were), its position there,
     its kernel's name; `inner` says that the plan is that of a loop or branch. `kernel` is what runs

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value, exact
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import TensorType
+from graphc.records import replace
 
 Array = np.ndarray[Any, Any]
 Seen = Callable[[int, Node, tuple[Array, ...], tuple[Array, ...]], None]

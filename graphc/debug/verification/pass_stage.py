@@ -7,7 +7,6 @@ first n rules allowed, until the one is found with which the outputs begin to di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.debug.places import place_of
 from graphc.debug.verification.comparing import Array, ArrayDifference, difference
@@ -17,6 +16,7 @@ from graphc.debug.verification.op_kernels import OpKernels
 from graphc.ir.nodes import Location, Value
 from graphc.passes.pipelines import LEVELS, RECOGNIZE_ATTENTION, WINOGRAD, Facts, Pass
 from graphc.passes.recorder import Firing, PassRecord, Recorder
+from graphc.records import record
 
 ROUNDS = frozenset({RECOGNIZE_ATTENTION.name, WINOGRAD.name})
 """The passes of level *relaxed* that may change rounding."""
@@ -25,7 +25,7 @@ RELAXED = 2.0**-10
 EXCERPT = 6
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PassCheck:
     """What passes are checked with: their level and facts, the arrays, who computes graphs."""
 

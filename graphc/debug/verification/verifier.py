@@ -12,7 +12,6 @@ behind them are compared with the graph they left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from graphc.codegen.options import CompileOptions
 from graphc.codegen.stages import Stages
@@ -34,6 +33,7 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.verifier import verify
 from graphc.passes.pipelines import Facts, optimize
 from graphc.passes.recorder import PassRecord, Recorder
+from graphc.records import replace
 from graphc.schedule.instances import plan_at
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +12,10 @@ from graphc.errors import DTypeError
 from graphc.ir.types import DType, Shape, TensorType
 from graphc.ops.kinds.movement import Case, guards_hold, take_where
 from graphc.ops.kinds.op import Array, Arrays, Op, Parameters, Types, keyword_parameters
+from graphc.records import record
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Space:
     """The index space of a contraction: result coordinates in `batch`, those only the left
     operand has (`m`), those only the right one has (`n`), and the reduced ones (`k`), in the
@@ -27,7 +27,7 @@ class Space:
     k: Shape
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class PairAxis:
     """Where the two elements of pair i lie in an operand: at coordinates `step` · i + `even` and
     `step` · i + `odd` of `axis`."""
@@ -38,7 +38,7 @@ class PairAxis:
     odd: int
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Pairing:
     """A contraction as one, `of`, of operands whose elements are pairs: their types and attributes,
     and where the elements of pairs lie in both operands. A pair's element that lies outside of the

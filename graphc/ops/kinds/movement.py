@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir.dims import Extent
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.op import EVERY, Array, Arrays, Op, Types, keyword_parameters
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Case:
     """One source of a movement's elements: coordinate `index` of operand `operand`, where every
     guard (expression, low, high) has low <= expression < high."""

@@ -10,7 +10,6 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
@@ -30,6 +29,7 @@ from graphc.ir.registry import register
 from graphc.ir.size_floats import SizeFloat
 from graphc.ir.types import COMPILED, DType, TensorType
 from graphc.ir.undecided import number_of
+from graphc.records import field, record
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
@@ -45,7 +45,7 @@ EVERY = COMPILED
 REQUIRED: Any = object()
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Sample:
     """Operands and attributes an op is tested with. Float operands are float64: tests cast them
     to each float dtype. `differentiable` is False for points at a kink."""
@@ -87,7 +87,7 @@ class SampleDrawer:
         return np.asarray(self.random.integers(0, 2, shape).astype(bool))
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class ContentCheck:
     """A condition on an operand's content that must hold before the op runs: every element in
     [0, bound), or, with `bound` None, no element zero. `{}` in `message` stands for the element

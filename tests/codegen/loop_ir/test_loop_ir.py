@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -34,6 +33,7 @@ from graphc.codegen.loop_ir.nodes import (
 from graphc.codegen.loop_ir.verifier import verify
 from graphc.errors import VerifyError
 from graphc.ir.types import DType
+from graphc.records import replace
 
 F32, I32, I64, BOOL = DType.f32, DType.i32, DType.i64, DType.bool
 X = Buffer("x", F32, 16, "read")

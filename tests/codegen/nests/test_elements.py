@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -48,6 +47,7 @@ from graphc.ir.types import DType, TensorType
 from graphc.ops import elementwise as e
 from graphc.ops import movement, reduce
 from graphc.ops.interpreter import evaluate
+from graphc.records import replace
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.kernels.elementwise.test_phases import repeated
 from tests.codegen.kernels.elementwise.test_reductions import in_blocks

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from graphc.errors import VerifyError
 from graphc.ir.dims import dim
 from graphc.ir.symbols import symbols_of
 from graphc.ops import order
+from graphc.records import replace
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.nests.test_elements import body_of, values_of
 from tests.codegen.nests.test_verifier import (

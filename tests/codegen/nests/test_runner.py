@@ -4,7 +4,6 @@ parts, and the bits of its loops."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
 from graphc.ir.symbols import symbols_of
 from graphc.ops.interpreter import evaluate
+from graphc.records import replace
 from tests.codegen.kernels.contraction.problems import body_of, convolution, product
 
 Array = np.ndarray[Any, Any]

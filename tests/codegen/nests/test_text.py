@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -15,6 +14,7 @@ from graphc.codegen.nests.nest import Nest, all_splits
 from graphc.codegen.nests.printer import print_nest
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import named
+from graphc.records import replace
 from tests.codegen.kernels.contraction.problems import OPEN_PROBLEMS, PROBLEMS, body_of
 from tests.ebnf import Recognizer, rules_of
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from graphc.codegen.target import named
 from graphc.errors import VerifyError
 from graphc.ir.dims import dim
 from graphc.ir.instances import at_sizes
+from graphc.records import fields, is_record, record, replace
 from tests.codegen.kernels.contraction.problems import (
     OPEN_PROBLEMS,
     PROBLEMS,
@@ -114,10 +114,10 @@ def resplit(nest: Nest, split: str, **changes: Any) -> Nest:
 
 
 def renewed(value: Any, is_it: Callable[[Any], bool], changes: dict[str, Any]) -> Any:
-    """A value of dataclasses and tuples, with changes in some of what is inside."""
+    """A value of records and tuples, with changes in some of what is inside."""
     if isinstance(value, tuple):
         return tuple(renewed(each, is_it, changes) for each in value)
-    if not is_dataclass(value) or isinstance(value, type) or not _may_hold(value):
+    if not is_record(value) or isinstance(value, type) or not _may_hold(value):
         return value
     kept = {f.name: renewed(getattr(value, f.name), is_it, changes) for f in fields(value)}
     value = replace(value, **kept)
@@ -131,7 +131,7 @@ def _may_hold(value: Any) -> bool:
 def effect(nest: Nest, text: str, **changes: Any) -> Nest:
     """The nest with leaves of such a text that say that they do something else."""
 
-    @dataclass(frozen=True, slots=True)
+    @record
     class Other:
         leaf: Any
 

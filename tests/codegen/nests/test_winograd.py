@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Value
 from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType, TensorType
+from graphc.records import replace
 from graphc.schedule.plan import KernelSpec
 from tests.codegen.nests.test_elements import values_of
 from tests.codegen.nests.test_verifier import (

@@ -14,7 +14,6 @@ lower with open sizes yet is compiled for its numbers, and the family remembers 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from graphc.ir.nodes import Graph, exact
 from graphc.ir.size_guards import SizeGuard, answered_by
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.op import Op, Types
+from graphc.records import field, record, replace
 from graphc.system import IMPORTING
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Family:
             return builder.finish(*applied(builder, self.op, tuple(operands), attributes))
 
 
-@dataclass(eq=False, slots=True)
+@record(frozen=False, eq=False)
 class Variant:
     """A graph with named sizes, for calls whose extents fit `slots`, lie in the `ranges` and hold
     the `guards`."""

@@ -7,7 +7,6 @@ out: for each the contiguous array whose elements it shows, in which order, if t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter, methodcaller
 from typing import Any
@@ -18,6 +17,7 @@ from graphc.ir.builder import Var
 from graphc.ir.types import Shape, TensorType
 from graphc.ops.kinds.op import Array
 from graphc.ops.movement import broadcast, reshape, transpose
+from graphc.records import record
 
 Base = Callable[[Array], Array] | None
 """Makes of an operand the contiguous array that is passed; None for one that is passed itself."""
@@ -26,7 +26,7 @@ COPIED: Base = partial(np.asarray, order="C")
 """For operands that no kernel reads as they lie."""
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Layout:
     """An operand whose elements are those of a contiguous array: `order` are its axes from the
     outermost in memory; along the others, `spread`, all elements are the same one."""

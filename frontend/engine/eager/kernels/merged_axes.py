@@ -11,7 +11,6 @@ rows of four elements fill vectors of sixteen.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -22,12 +21,13 @@ from graphc.ops.composite import mean
 from graphc.ops.kinds.op import Op, Types
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.nn.normalization import batch_norm, batch_norm_by
+from graphc.records import record
 
 PER_CHANNEL = (batch_norm, batch_norm_by)
 """Ops that know the first two axes of their first operand, and take all others together."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MergedCall:
     """A call on fewer axes. Results of the shape `merged` have the shape `whole` with all axes;
     others are the same as without merging."""

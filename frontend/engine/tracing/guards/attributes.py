@@ -15,7 +15,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from frontend.engine.outside import kinds
-from frontend.engine.outside.bytecode import ITSELF, Path
+from frontend.engine.outside.bytecode import ITSELF, Path, is_item
 from frontend.engine.outside.guard import module_guard
 from frontend.engine.outside.kinds import LIBRARY, OURS, SELF, package, package_of, state_of
 from frontend.engine.outside.reads import Reads, is_empty_slot, lacks
@@ -197,7 +197,11 @@ class Attributes(Reads):
             head, below = path[0], {path[1:]} - {()}
             if package(kinds.name_of_module(module)) in OURS:
                 getattr(module, head, None)  # some are imported when they are first asked for
-            if head == ITSELF or not self.note(vars(module), head, f"{module.__name__}.{head}"):
+            if (
+                head == ITSELF
+                or is_item(head)
+                or not self.note(vars(module), head, f"{module.__name__}.{head}")
+            ):
                 self.kept.add((id(vars(module)), head))
                 continue
             held = vars(module)[head]
@@ -229,15 +233,17 @@ class Attributes(Reads):
 
     def _read(self, value: Any, paths: Iterable[Path]) -> None:
         """Attributes that are read of an object."""
+        heads: dict[str, set[Path]] = {}
         for path in sorted(p for p in paths if self.first(("path", id(value), p))):
+            heads.setdefault(path[0], set()).update({path[1:]} - {()})
+        for head, below in heads.items():
             if not self.spend():
                 return
-            head, below = path[0], {path[1:]} - {()}
             if head == "__dict__":
                 self._whole(value)
             elif head == "__class__":
                 self.value(type(value), below, "a class")
-            elif head != ITSELF:
+            elif head != ITSELF and not is_item(head):
                 self._attribute(value, head, below)
 
     def _attribute(self, value: Any, name: str, below: set[Path]) -> None:

@@ -25,9 +25,24 @@ from typing import Any
 import numpy as np
 
 from frontend.engine.outside import kinds
-from frontend.engine.outside.bytecode import ITSELF, BytecodeScan, Path, scan_bytecode
+from frontend.engine.outside.bytecode import (
+    ANY_ITEM,
+    ITSELF,
+    BytecodeScan,
+    Path,
+    is_item,
+    item_of,
+    scan_bytecode,
+)
 from frontend.engine.outside.check import is_plain
-from frontend.engine.outside.containers import HASHED, container_of, contents, keys_of, size_of
+from frontend.engine.outside.containers import (
+    HASHED,
+    MAPPINGS,
+    container_of,
+    contents,
+    keys_of,
+    size_of,
+)
 from frontend.engine.outside.items import LARGEST_ARRAY, MANY_ITEMS, MOST_ITEMS, item_names
 from frontend.engine.outside.kinds import LIBRARY, OURS, SELF, package, package_of
 from frontend.engine.outside.reads import is_unassigned
@@ -86,7 +101,9 @@ class CapturedGlobals(Attributes):
             library = package_of(kind) != "builtins" and not self._is_followed(kind)
             if self.before is not None:
                 self.before.note(value, library)
-        if issubclass(kind, io.IOBase) and any(path[0] != ITSELF for path in paths):
+        if issubclass(kind, io.IOBase) and any(
+            path[0] != ITSELF and not is_item(path[0]) for path in paths
+        ):
             raise TraceError(
                 f"{label} is a file: it would be read or written at the trace only",
                 hint="use it outside, or print(), which each call repeats",
@@ -233,7 +250,7 @@ class CapturedGlobals(Attributes):
 
     def _container(self, value: Any, paths: Iterable[Path], first: bool, label: str) -> None:
         if first and size_of(value) <= MOST_ITEMS:
-            self._items(value, label)
+            self._hold(value, label)
         elif first:
             self.add((id(value), "size"), size_of, value, f"the size of {label}")
             warnings.warn(
@@ -242,17 +259,36 @@ class CapturedGlobals(Attributes):
                 stacklevel=2,
             )
         self._uses.setdefault(id(value), set()).update(path[0] for path in paths)
+        if size_of(value) <= MANY_ITEMS:
+            self._items(value, paths, label)
         if package_of(type(value)) not in LIBRARY:
             self._object(value, paths, first)
 
-    def _items(self, value: Any, label: str) -> None:
+    def _hold(self, value: Any, label: str) -> None:
         if not issubclass(type(value), tuple | frozenset):
             self.hold(value, label, self.trace.places.keys_of(value))
         if container_of(value) in HASHED:
             self.identities |= any(isinstance(key, Tensor) for key in keys_of(value))
-        if size_of(value) <= MANY_ITEMS:
-            for item, name in zip(contents(value), item_names(value, label)):
-                self.value(item, {(ITSELF,)}, name)
+
+    def _items(self, value: Any, paths: Iterable[Path], label: str) -> None:
+        """What is read of the items of a container: where it is used otherwise than by taking one,
+        each may be read."""
+        below: dict[str, set[Path]] = {}
+        for path in paths:
+            if is_item(path[0]):
+                below.setdefault(path[0], set()).update({path[1:]} - {()})
+        of_any = below.get(ANY_ITEM, set())
+        if not below or any(not is_item(path[0]) for path in paths):
+            of_any = {*of_any, (ITSELF,)}
+        known = frozenset((key, *each) for key, each in {**below, ANY_ITEM: of_any}.items())
+        if not self.first(("items", id(value), known)):
+            return
+        held = contents(value)
+        keys: list[object] = list(keys_of(value)) if container_of(value) in MAPPINGS else []
+        for item, key, name in zip(held, [*keys, *keys] or held, item_names(value, label)):
+            # Of others than containers attributes are read that no path leads to.
+            used = {*of_any, *below.get(item_of(key) if isinstance(key, str) else "", ())}
+            self.value(item, used if container_of(item) is not None else {(ITSELF,)}, name)
 
     def take_before(self) -> BeforeTrace | None:
         """What stood there ahead of the trace is kept by who asks, from now on."""

@@ -9,7 +9,6 @@ rows. The bits are those of the definition (ops/nn/attention.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -49,12 +48,13 @@ from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
 from graphc.ops.kinds.index_expr import Expr
+from graphc.records import record
 
 BLOCK_ROWS = 64
 """Rows whose scores lie in scratch: partial sums of dk and dv are read and written once a block."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BackwardMemory:
     """Scratch: copies of the operands, weights and gradients of a block of rows; by results 1 and 2
     their sums over rows, and those of one chain of blocks (the same, where there is one)."""
@@ -203,7 +203,7 @@ def _results_of_sums(context: AttentionContext) -> Iterator[Statement]:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GradRows:
     """A block of rows whose operands are copied. `whole`: see `meets_all`."""
 

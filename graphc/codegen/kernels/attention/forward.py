@@ -8,8 +8,6 @@ The bits are those of the definition (ops/nn/attention.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.elements.algebra import LoopAlgebra
 from graphc.codegen.elements.combination import LANES
 from graphc.codegen.kernels.attention.heads import (
@@ -34,12 +32,13 @@ from graphc.codegen.nests.nest import Effect, Fill, Holds, Nest, NestOutput, Nes
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.nodes import Graph
+from graphc.records import record
 
 BLOCK_ROWS = 32
 """Rows whose scores lie in scratch: with a panel of kᵀ and of v they are to fit the first cache."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScoreMemory:
     """Scratch: the weights of a block of rows, and numbers of its rows."""
 

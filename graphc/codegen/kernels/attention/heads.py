@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.elements.evaluator import Evaluator
@@ -25,11 +24,12 @@ from graphc.ir.dims import Extent, ceil_div, fixed, known_number
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr
+from graphc.records import record
 
 Body = Callable[[Number], None]
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Matrix:
     """Scratch of rows of `stride` elements, a whole number of vectors."""
 
@@ -37,7 +37,7 @@ class Matrix:
     stride: Extent
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class HeadRows:
     """Rows of a block: `tiles` whole tiles, and `rest` rows where `has_rest` (0 or 1); or, where
     `rest` is not known (None), as many as `has_rest` says."""
@@ -49,7 +49,7 @@ class HeadRows:
     has_rest: Number
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Head:
     """The head at hand: its number, its index, and where its matrices start in the outputs."""
 
@@ -58,7 +58,7 @@ class Head:
     starts: dict[Destination, LoopValue]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionContext:
     """A kernel being written: its builder, the evaluator of its body, its plan, its outputs."""
 

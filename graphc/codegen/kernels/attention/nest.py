@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from graphc.codegen.kernels.attention.heads import AttentionContext, Head, HeadRows
@@ -35,12 +34,13 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.ir.dims import fixed, known_number
+from graphc.records import record, replace
 from graphc.schedule.access import unflatten
 
 K = TypeVar("K")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeadStage:
     """Scratch of one head, or of a block of its rows. `copied`: writes what fills it, and gives
     what readers read it by; of what leaves fill nothing. `cleared`: writes zeros."""
@@ -65,7 +65,7 @@ class HeadStage:
         return None if self.copied is None else self.copied(context, place)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HeadLeaf:
     """What is done with one head, or with a block of its rows."""
 

@@ -5,8 +5,6 @@ In: a kernel's body around one composite of q, k, v and a mask. Out: an `Attenti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.kernels.contraction.cost.tiles import vector_registers
 from graphc.codegen.kernels.typical import typical
 from graphc.codegen.target import Target
@@ -15,11 +13,12 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType, Shape
+from graphc.records import record
 
 TILE_VECTORS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttentionPlan:
     """Matrices of `rows` x `depth` meet as many of `columns` x `depth`, and give `rows` x `width`,
     for all `heads`; `block` rows of scores are in scratch at a time, `stride` elements apart."""

@@ -7,17 +7,17 @@ out: for each result of the composite the places its rows go to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Value
 from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.records import record
 from graphc.schedule.access import Index, coordinates
 from graphc.schedule.output_layouts import store_destinations
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Destination:
     """A result's elements lie at `place` of a buffer, an expression of their index."""
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 
 from graphc.codegen.elements.addresses import Guard
@@ -54,6 +53,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
+from graphc.records import record, replace
 from graphc.schedule.access import Index, coordinates, outer_axes, reads, reduced_index, unflatten
 
 # Rows read at once: the sums of level 0 are loaded and stored once for all. More rows would be more
@@ -69,7 +69,7 @@ CHUNK = 1024
 Level = list[Buffer]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnsPlan:
     """The reductions of a body, all over the same leading axes. Columns are in tiles of `tile`, so
     many tiles in a chunk."""
@@ -156,7 +156,7 @@ def _tile(columns: int, lanes: int, sums: int, nodes: int) -> int:
     return -(-vectors // tiles) * lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnLevels:
     """The sums of a chunk of columns: at each level those of every reduction."""
 
@@ -205,7 +205,7 @@ class ColumnLevels:
 # -- a tile of columns -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Vector:
     """A vector of a tile: its columns, where its sums begin in scratch, and which lanes exist."""
 

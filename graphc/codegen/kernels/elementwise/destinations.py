@@ -8,17 +8,16 @@ out: the body with each `concat` of parts of one shape replaced by the parts, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.records import record
 from graphc.schedule.access import Index, parts_of
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreDestination:
     """The elements of a buffer of shape `shape` from `start` on along `axis`, or from `low` on."""
 

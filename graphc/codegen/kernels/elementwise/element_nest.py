@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.elementwise.axes import (
     OF_VECTORS,
@@ -32,9 +31,10 @@ from graphc.codegen.nests.nest import (
     Stage,
     Statement,
 )
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreOutputs:
     """Stores the outputs whose last axis the first `level` loops cover, element by element, or, of
     all loops, by vectors of so many `lanes`. `reads`: stages."""

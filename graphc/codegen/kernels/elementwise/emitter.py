@@ -6,7 +6,6 @@ In: a builder, the evaluator of the body, a problem. Out: a `NestEmitter`, which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Addresses, Guard
 from graphc.codegen.elements.evaluator import Evaluator
@@ -15,13 +14,14 @@ from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 from graphc.schedule.access import Index
 
 AtPosition = Callable[[Expr, tuple[Guard, ...]], None]
 """Writes what is done at the elements of a vector of a loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NestEmitter:
     """Writes one kernel for a nest."""
 

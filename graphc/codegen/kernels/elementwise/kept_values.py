@@ -8,7 +8,6 @@ them may lie in the row of an output, whose elements take its place one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.elementwise.axes import OF_VECTORS, index_at
@@ -20,13 +19,14 @@ from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.codegen.nests.nest import Effect, Holds, NestPlace, Room
 from graphc.ir.nodes import Value
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.records import record, replace
 from graphc.schedule.access import Index
 
 ROW_LIMIT = 1 << 16
 """Elements of a row up to which values are kept in scratch."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KeptValues:
     """So many elements of a value along the innermost loop, stored by vectors of `lanes`: those of
     a row, or of one tile of `blocks` of vectors. `output`: the one in whose row they lie."""
@@ -85,7 +85,7 @@ class KeptValues:
         return row if self.blocks is None else row - place[self.blocks].first * self.lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KeepValues:
     """Stores a vector of a stage's values; `before`: the stages that hold what they are made of."""
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from graphc.codegen.elements.addresses import Guard
@@ -34,6 +33,7 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, flatten, of
 from graphc.ops.kinds.reduce import Reduce
+from graphc.records import record
 from graphc.schedule.access import Index, coordinates, reads
 
 # Phases along one axis: as many vectors are shuffled to store one. And of a cell: its code is
@@ -42,7 +42,7 @@ LONGEST_PERIOD = 4
 MOST_PHASES = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PhasesPlan:
     """Loops over cells, which have a period along each axis."""
 
@@ -73,7 +73,7 @@ class PhasesPlan:
         return element_nest(self.over, body, vectors)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoreCells:
     """Stores all outputs in a vector of neighbouring cells, phase by phase."""
 

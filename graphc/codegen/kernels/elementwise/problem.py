@@ -11,7 +11,6 @@ innermost loop is vectorised, unless the reductions inside read along rows: then
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 from graphc.codegen.kernels.common import lanes_within
@@ -23,10 +22,11 @@ from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds.reduce import Reduce
+from graphc.records import record
 from graphc.schedule.access import Index, Read, coordinates, reads, unflatten
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AxisLoop:
     """A loop over the neighbouring axes `first..last` of the domain as one."""
 
@@ -35,7 +35,7 @@ class AxisLoop:
     variable: Variable
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NestProblem:
     """A body without anchor, and where its outputs are stored; `lanes` are those of a full
     vector."""
@@ -65,7 +65,7 @@ class NestProblem:
         return flatten(read.index, self.body.type_of(read.value).shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Domain:
     """What loops run over: the elements of the problem's shape; with `period`, cells of so many of
     them along each axis."""
@@ -121,7 +121,7 @@ class Domain:
         return not any(inner in atom.dividend.variables() for atom in quotients)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class LoopNest:
     """Loops over a domain, the innermost by vectors of so many lanes."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.kernels.elementwise.axes import vectors_of
 from graphc.codegen.kernels.elementwise.element_nest import StoreOutputs, element_nest, store_level
 from graphc.codegen.kernels.elementwise.kept_values import KeepValues, values_of_row
 from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.kernels.elementwise.widths import registers
 from graphc.codegen.nests.nest import Compute, Fill, ForEach, Nest, Statement
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowsPlan:
     """Loops, and lanes that may fill several registers."""
 

@@ -13,8 +13,6 @@ is kept is a block's, and stays in L1. The bits of a result do not depend on it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.kernels.elementwise.axes import vectors_of
 from graphc.codegen.kernels.elementwise.element_nest import StoreOutputs, element_nest, store_level
 from graphc.codegen.kernels.elementwise.kept_values import KeepValues, KeptValues
@@ -25,6 +23,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.ir.dims import fixed
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
+from graphc.records import record
 from graphc.schedule.access import coordinates, reads
 
 VECTORS = range(16, 3, -1)
@@ -34,7 +33,7 @@ MOST_KEPT = 3
 """Values that may be kept; storing and reading five of an LSTM's cell again took what it gained."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StagesPlan:
     """The lanes, which fill several registers, and what each stage but the last keeps."""
 

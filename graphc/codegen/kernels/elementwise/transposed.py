@@ -7,7 +7,6 @@ stored by vectors along the output's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 
 from graphc.codegen.elements.addresses import Guard
@@ -32,10 +31,11 @@ from graphc.ir.registry import lookup
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Movement
+from graphc.records import record, replace
 from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposedPlan:
     """The two innermost loops run in blocks of lanes x lanes."""
 
@@ -80,7 +80,7 @@ class TransposedPlan:
         return element_nest(over, (ForEach(rows, (whole,), rest=rest),), rows, depth=2)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockLeaf:
     """What stores all outputs at places of the two innermost loops."""
 
@@ -100,7 +100,7 @@ class BlockLeaf:
         emit.store(self.over, len(self.over.loops), index, guards)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SingleRow(BlockLeaf):
     """A vector of one row; `along`: the split of its columns."""
 
@@ -119,7 +119,7 @@ class SingleRow(BlockLeaf):
         self.store(emit, index, guards)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterTranspose(BlockLeaf):
     """lanes x lanes elements."""
 

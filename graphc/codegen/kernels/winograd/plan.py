@@ -6,7 +6,6 @@ In: a kernel's body around one `winograd`, and a target. Out: a `WinogradPlan`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.tiles import Tile
 from graphc.codegen.kernels.contraction.cost.winograd import (
@@ -22,9 +21,10 @@ from graphc.ir.dims import Extent, ceil_div
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType, Shape
+from graphc.records import record, replace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class WinogradPlan:
     """One `winograd` of a body, cut into blocks: `lanes` of a full vector, `group` of them for the
     tiles of a group, a register tile, and so many rows (`chunk`) at a time."""

@@ -11,8 +11,6 @@ end of its row computes with zeros there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.kernels.common import declare_buffers
@@ -42,6 +40,7 @@ from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.layouts.winograd import PLANES, after, before, both_ways
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 _TAILS = OF_NUMBERS | {Tail.COUNTED, Tail.CLIPPED, Tail.NUMBERED}
@@ -133,7 +132,7 @@ class WinogradEmitter:
         return None if never else unsure
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransformVector:
     """A loop value that is added and subtracted as the transforms are written."""
 
@@ -147,7 +146,7 @@ class TransformVector:
         return TransformVector(self.builder, self.builder.sub(self.value, other.value))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WinogradPlanes:
     """Scratch [plane][row][tile of a block], which leaves fill. A plane ends one vector on: planes
     a power of two apart would share sets of the cache."""
@@ -180,7 +179,7 @@ class WinogradPlanes:
         return self.rows * plan.width + plan.lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransformTiles:
     """Bᵀ d B of one channel, for the tiles of a group."""
 
@@ -231,7 +230,7 @@ class TransformTiles:
         return [TransformVector(builder, builder.shuffle(vector, vector, each)) for each in lanes]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlaneProducts:
     """The products of a tile of rows with all columns of a block, in one plane."""
 
@@ -278,7 +277,7 @@ class PlaneProducts:
             emit.store(sums, at, total)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransformSums:
     """Aᵀ m A of one row, and the body's outputs, for the tiles of a group."""
 

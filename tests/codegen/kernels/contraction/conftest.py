@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from graphc.codegen.kernels.contraction.strategies import table as strategies
 from graphc.codegen.kernels.contraction.strategies.table import Strategy, StrategyPlan
 from graphc.codegen.program import link
 from graphc.codegen.target import Target
+from graphc.records import replace
 
 Priced = Callable[..., AbstractContextManager[None]]
 

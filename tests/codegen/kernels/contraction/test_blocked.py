@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.nodes import Kernel
 from graphc.codegen.target import Target, named
 from graphc.ops import contract, movement
+from graphc.records import replace
 from graphc.schedule.build import plan_graph
 from graphc.schedule.plan import KernelSpec, Launch
 

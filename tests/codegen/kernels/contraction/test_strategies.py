@@ -86,7 +86,6 @@ def scalar() -> Strategy:
     # -- declaration
     import math
     from collections.abc import Iterator
-    from dataclasses import dataclass
 
     from graphc.codegen.kernels.contraction.cost.costs import note
     from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_loops, each
@@ -95,10 +94,11 @@ def scalar() -> Strategy:
     from graphc.codegen.nests.nest import Compute, Effect, ForEach, Nest, NestPlace, Role
     from graphc.codegen.target import Target
     from graphc.ops.kinds.index_expr import Variable
+    from graphc.records import record
     from graphc.schedule.access import unflatten
 
 
-    @dataclass(frozen=True, slots=True)
+    @record
     class ScalarPlan:
         """Strategy: one result at a time, each product under its guards."""
 
@@ -129,7 +129,7 @@ def scalar() -> Strategy:
             return BatchNest(problem, (), (body,), self.reason).nest(batch_loops(problem))
 
 
-    @dataclass(frozen=True, slots=True)
+    @record
     class Result:
         """The leaf of one result."""
 

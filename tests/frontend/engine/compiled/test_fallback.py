@@ -4,6 +4,7 @@ left behind by the trace; and Modules below are compiled each for itself."""
 from __future__ import annotations
 
 import builtins
+import collections
 import importlib
 import io
 import itertools
@@ -633,6 +634,100 @@ def test_a_step_that_hands_out_values_is_one_call(capsys: Any) -> None:
             assert len(run.specializations) == 1 and not run.refusals
             assert run.specializations[0].calls == 4
     assert seen[0] == seen[1]
+
+
+class History:
+    """A training step that keeps what it lost in lists below dicts, lists and objects."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Linear(3, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05)
+        self.history: dict[str, Any] = {"loss": [], "metrics": {"norm": [], "sum": []}, "lr": [0.1]}
+        self.meter = types.SimpleNamespace(rows=[[], []])
+
+    def step(self, x: Any) -> Any:
+        self.optimizer.zero_grad()
+        loss = self.model(x).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        self.history["loss"].append(loss.item())
+        for name, value in (("norm", loss.sqrt()), ("sum", 2 * loss)):
+            self.history["metrics"][name].append(value.item() if name == "norm" else value)
+        self.meter.rows[1].extend([loss.item(), self.history["lr"][-1]])
+        return loss
+
+    def state(self) -> Any:
+        sums = [each.tolist() for each in self.history["metrics"]["sum"]]
+        norms = self.history["metrics"]["norm"]
+        return self.history["loss"], norms, sums, self.meter.rows, self.model.weight.tolist()
+
+
+def test_lists_below_dicts_lists_and_attributes_are_logs(quiet: None) -> None:
+    seen = []
+    for compiled in (False, True):
+        world = History()
+        run = torch.compile(world.step) if compiled else world.step
+        for _ in range(3):
+            run(X)
+        world.history["loss"] = [world.history["loss"][-1]]
+        for _ in range(2):
+            run(X)
+        seen.append(world.state())
+        if compiled:
+            assert not run.refusals
+            assert [each.calls for each in run.specializations] == [2, 3]
+    assert seen[0] == seen[1]
+
+
+def test_numbers_that_each_call_counts_are_appended_and_printed(quiet: None, capsys: Any) -> None:
+    seen = []
+    for compiled in (False, True):
+        world = types.SimpleNamespace(step=0, decay=0.5, log=[])
+
+        def f(x: Any, k: int, world: Any = world) -> Any:
+            world.step += 1
+            world.decay *= 0.5
+            world.log.append((world.step, k, world.decay))
+            print(world.step + k, sep=";")
+            return x * 2
+
+        run = torch.compile(f) if compiled else f
+        for k in range(6):
+            run(X, 3 + k)
+        seen.append((world.log, capsys.readouterr().out))
+        assert [*map(type, world.log[-1])] == [int, int, float]
+        if compiled:
+            assert not run.refusals
+            assert len({id(each.program) for each in run.specializations}) < 4
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    "uses", ["len(logs['loss'])", "sum(logs['loss'])", "logs['loss'][-1:]", "[*logs.values()]"]
+)
+def test_a_list_below_a_dict_that_is_read_is_no_log(quiet: None, uses: str) -> None:
+    space: dict[str, Any] = {"logs": {"loss": [], "other": []}}
+    text = f"def f(x):\n y = x.sum()\n logs['loss'].append(y.item())\n {uses}\n return y"
+    exec(compile(text, "drawn.py", "exec"), space)
+    compiled = torch.compile(space["f"])
+    for _ in range(2):
+        compiled(X)
+    assert space["logs"]["loss"] == [float(X.sum())] * 2 and compiled.refusals
+
+
+def test_a_list_that_a_default_dict_makes_is_a_log_from_the_next_call_on(quiet: None) -> None:
+    logs: Any = collections.defaultdict(list)
+
+    def f(x: Any) -> Any:
+        logs["sum"].append(x.sum().item())
+        return x * 2
+
+    compiled = torch.compile(f)
+    for _ in range(3):
+        compiled(X)
+    assert logs == {"sum": [float(X.sum())] * 3}
+    assert [each.calls for each in compiled.specializations] == [2]
 
 
 def test_a_tensor_is_printed_with_its_history(capsys: Any) -> None:

@@ -5,16 +5,15 @@ In: the register tile's rows, the extents of k. Out: where an element lies in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, flatten
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BroadcastPacking:
     """How the copy lies: `width` rows side by side, those of one or more tiles of `tile_rows`; the
     axes of k from `taps_first` on ahead of those before it (0: as they are). Where each residue

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.kernels.contraction.cost.tilings import Tiling
 from graphc.codegen.kernels.contraction.cost.vector_read import PANEL_ROWS
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
 from graphc.codegen.target import Target
+from graphc.records import record
 
 ROWS_OF_L2, COLUMNS_OF_L2 = 0.3, 0.4
 """Parts of L2 for the copies of a block of rows and of a block of columns (with its sums)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CacheBlocks:
     """`rows`: tiles of rows whose broadcast operand stays in L2 while columns pass; 0: all rows.
     `columns`: tiles of columns that a block of rows meets for one K block before the next.

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
 from graphc.ir.dims import Extent, always_le
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
 from graphc.ops.kinds.movement import Case
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HaloAxis:
     """One axis of the operand in a halo buffer: coordinates `base + low + i` for i below `extent`,
     split into `split` interleaved parts. `dim`: the operand's own extent where the buffer may hang
@@ -39,7 +39,7 @@ class HaloAxis:
         return max(0, -self.low), end if always_le(end, self.extent) else self.extent
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HaloPlan:
     """What a halo buffer holds: these axes of operand `operand`. `guarded`: zeros stand for
     products that are skipped."""

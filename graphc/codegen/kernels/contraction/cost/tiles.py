@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from graphc.codegen.nests.tails import Run
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, flatten, of
+from graphc.records import record, replace
 from graphc.schedule.access import Index, unflatten
 
 
@@ -37,7 +37,7 @@ FMA_IN_FLIGHT = 8
 """Sums to have under way: an FMA takes four cycles, and two start in each."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tile:
     """Rows, and vectors of columns, that stay in registers."""
 
@@ -78,7 +78,7 @@ Place = tuple[Index, tuple[Guard, ...]]
 """An index, and the guards under which it exists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Columns:
     """The n coordinates of one residue class as vectors: `lane_axes` run along vectors, slowest
     first; the others are rows of vectors. Every row ends in a masked vector where lanes
@@ -201,7 +201,7 @@ class TileColumns(Protocol):
         """Vector `number`: its n coordinates, and the guard of those that exist."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputTile:
     """The results of one register tile: `rows` of them from `row` on, and as many `vectors` of the
     columns from vector number `vector` on."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.costs import (
@@ -38,6 +37,7 @@ from graphc.ir.dims import Extent, always_le, at_least, is_symbolic
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record, replace
 
 TAPS, TAP_AXIS = 32, 7
 """Kernel positions written out, not looped over: so many at most, along axes no longer than this.
@@ -53,7 +53,7 @@ WIDENED_BROADCAST = 0.25
 """Cost of widening an element of it where it is multiplied, beside reading one that is wide."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tiling:
     """Vectors of `lanes` along the axes `lane_axes` of n, in a register tile. `unrolled`: the first
     axis of k that is written out. `packing`: how the broadcast operand is copied, if it is."""

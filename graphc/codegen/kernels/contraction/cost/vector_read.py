@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.costs import (
     CACHE_LINE,
@@ -28,6 +27,7 @@ from graphc.ir.dims import at_least, ceil_div, fixed, is_symbolic
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record, replace
 from graphc.schedule.access import Index
 
 PANEL_ROWS, PANEL_ROWS_FULL, PANEL_ROWS_ALIASED = 96, 64, 24
@@ -40,7 +40,7 @@ ALIASING = 2048
 """A power-of-two distance between rows puts them into few sets of a cache."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorRead:
     """In place, or `packed` in panels, or from a `halo` buffer. `guarded`: zeros stand for products
     that are skipped."""

@@ -7,7 +7,6 @@ register tile, and a `WinogradCost`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.cost.tiles import (
     FMA_IN_FLIGHT,
@@ -19,6 +18,7 @@ from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.layouts.winograd import PLANES
+from graphc.records import record
 
 # Measured on AVX2 and AVX-512, which agree in this unit: what moves are vectors.
 BEFORE = 170.0  # Bt d B, per group of tiles and channel of x
@@ -32,7 +32,7 @@ CHUNK_ROWS = 64
 """Rows whose products are kept before they are transformed back."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WinogradCost:
     """`weights`: their transform, of which a call whose weights are known ahead has nothing."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, Tile
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut
@@ -30,6 +29,7 @@ from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Extent, fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Variable, flatten, of
+from graphc.records import record, replace
 
 ROWS, COLUMNS, SUM = "rows", "columns", "k"
 
@@ -75,7 +75,7 @@ def sum_axis(problem: ContractionProblem) -> Axis:
     return Axis(SUM, k[0] if k else 1, Role.SUM, inner=math.prod(k[1:]), block=block)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorCells:
     """Columns by vectors: the lanes of a vector that are there; `shape`: of n."""
 
@@ -110,7 +110,7 @@ def column_split(
     return Split(name, axis, tile.vectors, Tail.RUNS, runs, variable)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BatchNest:
     """What a strategy writes for each element of the batch. `once`: ahead of all of them.
     `covered`: axes that leaves go through and no loop does, but for `rows`, `columns` and `k`."""

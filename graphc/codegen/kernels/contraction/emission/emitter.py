@@ -7,7 +7,6 @@ holds no more than these and what follows from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
@@ -21,10 +20,11 @@ from graphc.ir.dims import Extent
 from graphc.ir.nodes import Value
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.records import record
 from graphc.schedule.access import Index, behind_reshape
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EmissionContext:
     """A kernel being written: its builder, the evaluator of its body, its output buffers."""
 

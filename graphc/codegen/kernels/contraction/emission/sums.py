@@ -7,16 +7,16 @@ leaves clear and add to, and which is filled where nothing is added any more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.loop_ir.nodes import Buffer
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ir.dims import Extent
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sums:
     """Sums in vectors; `room`, `whole`: see Stage. `lanes`: positions of it that one vector has."""
 

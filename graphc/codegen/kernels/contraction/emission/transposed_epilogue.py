@@ -7,7 +7,6 @@ stores, by whole vectors of neighbouring positions, in one short loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
@@ -15,10 +14,11 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ops.kinds.index_expr import Expr
+from graphc.records import record
 from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposedEpilogue:
     """The outputs for `positions`, by way of scratch."""
 
@@ -61,7 +61,7 @@ class TransposedEpilogue:
         emit.copier.loop(runs, "run", one, count)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Transposed:
     """The stage of a block's sums in the order of memory, of at most `along` that run along
     vectors: scratch of the leaf that reads it."""

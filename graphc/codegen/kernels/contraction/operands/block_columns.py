@@ -7,7 +7,6 @@ out: vectors of quads, an i32 a column, and of floats
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.tiles import Columns
@@ -20,6 +19,7 @@ from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, resolved
 from graphc.ops.kinds.movement import Case
 from graphc.ops.nn.block_products import BYTE, QUAD, parts_of
+from graphc.records import record
 
 
 def blocks_together(view: ContractionView) -> int:
@@ -31,7 +31,7 @@ def blocks_together(view: ContractionView) -> int:
     return math.lcm(attributes["block"], sharing) // int(attributes["block"])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockColumns:
     """Reads the columns of a tile, whose first vector is number `first`. `byte`: the lanes of a
     vector of bytes, four a column."""

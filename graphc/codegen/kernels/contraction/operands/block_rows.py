@@ -7,8 +7,6 @@ out: a stage of its rows as i32 that are quads, of what sums of a block begin at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.k_groups import (
@@ -23,13 +21,14 @@ from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr
 from graphc.ops.nn.block_products import QUAD, parts_of
+from graphc.records import record
 
 SIGNED_QUADS = KGroup("quad", QUAD, "dot_quads", takes=lambda problem: False, ways=())
 """Quads of bytes that are multiplied as they are: the columns' are the unsigned ones."""
 _ONES = int.from_bytes(bytes([1] * QUAD), "little")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledRows:
     """Reads what was copied of rows."""
 
@@ -60,7 +59,7 @@ class FilledRows:
         return emit.evaluator.load(memory, at, (), self.quads.filled_in)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowSums:
     """Scratch of what follows from the sums over blocks; None where nobody asks."""
 
@@ -68,7 +67,7 @@ class RowSums:
     floats: Buffer | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockRows:
     """The stage of all rows. `along_k`: as in GroupRows."""
 

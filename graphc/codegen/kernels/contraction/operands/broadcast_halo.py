@@ -8,7 +8,6 @@ With the zeros no product has a guard, so one register tile serves the border an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan
 from graphc.codegen.kernels.contraction.emission.axes import batch_of
@@ -19,10 +18,11 @@ from graphc.codegen.kernels.contraction.problem.problem import ContractionProble
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ops.kinds.index_expr import Expr, Variable
+from graphc.records import record
 from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BroadcastHalo:
     """Reads elements from the buffer."""
 
@@ -38,7 +38,7 @@ class BroadcastHalo:
         return self.emit.builder.splat(self.filled.load(case), self.emit.lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BroadcastHaloStage:
     """The stage of the buffer; `batch`: the loops over the batch along which it differs."""
 

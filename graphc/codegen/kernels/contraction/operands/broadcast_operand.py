@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -24,10 +23,11 @@ from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ir.dims import Extent, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.records import record
 from graphc.schedule.access import Index
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KRun:
     """A run of k in the copy: row `first` + k holds index k of the first group of rows; the run has
     `count` indices for each group."""
@@ -44,7 +44,7 @@ class BroadcastOperand(Protocol):
         and k lies in `run` (None: all of k)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BroadcastInPlace:
     """Reads the operand where it lies."""
 
@@ -120,7 +120,7 @@ class BroadcastPacker:
         return PackedBroadcast(self.emit, self.packing, self.batch_start, filled)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackedBroadcast:
     """Reads the copy of the operand."""
 
@@ -140,7 +140,7 @@ class PackedBroadcast:
         return self.emit.builder.splat(element, self.emit.lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackedAhead:
     """The stage of the operand copied ahead of the loops over the batch: a convolution's weight is
     copied once, not once per image. `used`: the variables of the batch it depends on. `by_k_block`:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
@@ -26,12 +25,13 @@ from graphc.ir.dims import Extent, always_le, at_least, ceil_div, fixed, is_symb
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record
 from graphc.schedule.access import Index
 
 _names = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """Indices of k's first axis that are added together: the variable of their number, how many
     they are, of the last group fewer than of others, and of others `size`."""
@@ -216,7 +216,7 @@ def _is_along(axis: HaloAxis, group: Group | None) -> bool:
     return group is not None and group.number in axis.base.variables()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledHalo:
     """A halo buffer as it was filled in some block."""
 

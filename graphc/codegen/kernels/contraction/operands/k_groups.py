@@ -8,7 +8,6 @@ side. Out: stages of both operands, in scratch, and readers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
@@ -29,6 +28,7 @@ from graphc.ops.contract import int_matmul
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 from graphc.ops.layouts.quads import OFFSET, QUAD
+from graphc.records import record, replace
 
 _ALIASING = 1024
 """Bytes between rows of which some would share a set of L1."""
@@ -37,7 +37,7 @@ Element = Callable[[Expr, Expr], Case | None]
 """The element at a k, and a row or column."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupWay:
     """How the products of a group are added up. `share`: of the time of one FMA (of integers: of a
     product of i32, which takes two and a half), what one of them takes. `checked`: where no sum is
@@ -50,7 +50,7 @@ class GroupWay:
     checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KGroup:
     """`size` neighbours along k. `of_block`: groups of a K block; None: sums are exact in any
     order. `reads`: the vectors in which those of as many groups as lanes are read along k.
@@ -146,7 +146,7 @@ K_GROUPS = (PAIRS, QUADS)
 # -- copies ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupMemory:
     """Scratch of groups, and of what is noted of their least magnitude, where it is asked for."""
 
@@ -180,7 +180,7 @@ class GroupMemory:
         return FilledGroups(self.groups, block, field)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledGroups:
     """Groups as they were filled in some block, where `field` of their least magnitude is known
     too, if it was noted."""
@@ -193,7 +193,7 @@ class FilledGroups:
         return emit.evaluator.load(self.memory, position, (), self.filled_in)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupSource:
     """The elements of an operand as vectors of groups; 0 where they are not there."""
 
@@ -248,7 +248,7 @@ class GroupSource:
         return b.select(b.splat(mask, lanes), value, b.splat(b.const(self.dtype, 0), lanes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupRows:
     """The stage of the operand that is broadcast: all rows [row][k], where `run` indices of k lie
     side by side in memory, or, where rows do (`run` is 0), [k][row]."""
@@ -340,7 +340,7 @@ class GroupRows:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CopiedColumns:
     """Reads groups from the copy of a tile's columns. `starts`: what sums begin at."""
 
@@ -357,7 +357,7 @@ class CopiedColumns:
         return self.groups.load(emit, k * self.width + v * emit.lanes + lane)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnsInPlace:
     """Reads groups where they lie as `pack_pairs` or `pack_quads` stores them. `field`: as in
     FilledGroups; None where it was not asked for. `starts`: what sums begin at."""
@@ -379,7 +379,7 @@ class ColumnsInPlace:
             return emit.evaluator.note(emit.builder.bitcast(run, DType.i32), block)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupColumns:
     """The stage of the columns of one tile, [k][column], or, where they are `packed`, of what is to
     be known of them. `along_k`: indices of k lie side by side in memory, and blocks are transposed

@@ -7,7 +7,6 @@ see it, and `LeastOf`, a stage of what is the least magnitude in a copy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
@@ -25,6 +24,7 @@ from graphc.ops.kinds.contract import Contract, Pairing
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.op import Types
+from graphc.records import record
 
 HALF = 16
 """Bits of a bf16."""
@@ -105,7 +105,7 @@ class PairsView(ContractionView):
         return None if place is None else known_number(place[1].coefficient(along))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LeastOf:
     """The stage of the least magnitude in the copy that stage `source` has, as an exponent field:
     see `least_magnitude.py`. `whole`: that stage's."""

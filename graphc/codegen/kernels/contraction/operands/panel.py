@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
@@ -19,6 +18,7 @@ from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.ir.dims import Extent, at_least
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
+from graphc.records import record
 
 Tiles = Callable[[Callable[[Expr], None]], None]
 """Runs its argument for each of some tiles."""
@@ -97,7 +97,7 @@ class Panel:
         return FilledPanel(self, self.copier.builder.block)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledPanel:
     """A panel as it was filled in some block."""
 

@@ -8,7 +8,6 @@ for each tile of columns. What needs no copy is its own reader at each step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from graphc.codegen.elements.addresses import Guard
@@ -31,6 +30,7 @@ from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
+from graphc.records import record
 from graphc.schedule.access import Index
 
 
@@ -42,7 +42,7 @@ class VectorOperand(Protocol):
         from `column` on, and index k is row `start` + k."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorInPlace:
     """Reads the operand where it lies."""
 
@@ -59,7 +59,7 @@ class VectorInPlace:
         return emit.builder.splat(value, emit.lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorPanel:
     """Reads columns from a panel."""
 
@@ -73,7 +73,7 @@ class VectorPanel:
         return self.filled.load(row * self.filled.panel.columns + column)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PanelPerTile:
     """The stage that holds the columns of one tile, all of k."""
 
@@ -133,7 +133,7 @@ Loaded = dict[Expr, list[tuple[LoopValue, OpenBlock]]]
 """The vectors that were loaded, by their positions, and the blocks in which they are known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VectorHalo:
     """Reads vectors of these columns from a halo buffer; with `shares` each once where windows
     share it."""
@@ -167,7 +167,7 @@ class VectorHalo:
         return self.emit.view.vector(batch, residues.index(tuple(any_column)), k) is None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HaloStage:
     """The stage of a rectangle that windows sweep over, of one element of the batch. `shares`: as
     in `VectorHalo`."""
@@ -194,7 +194,7 @@ class HaloStage:
         return place.memory[self.name].fill(), {}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledGroup:
     """The halo buffers of a group of k as they were filled; where there are several groups, the
     indices of k's first axis that it has, and, where that is asked, whether it is the first."""
@@ -205,7 +205,7 @@ class FilledGroup:
     is_first: LoopValue | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupHalos:
     """The stage of rectangles that windows sweep over, of `size` indices of k's first axis at a
     time, those of the tile that the loop `split` is at; None: of all.

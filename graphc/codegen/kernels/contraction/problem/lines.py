@@ -8,7 +8,6 @@ line alone, and are listed when the kernel runs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ import numpy as np
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import guards_hold
+from graphc.records import record
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Segment:
     """`count` tiles of `rows` positions each, one behind the other, the first at `first`. They have
     the same taps: `exists[r][t]` says whether tap t of the last kernel axis exists at row r."""
@@ -31,7 +31,7 @@ class Segment:
     exists: tuple[tuple[bool, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lines:
     """A plane of `count` lines, each cut into `segments`. `products`: those of all its positions,
     for one index of k's first axis."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
@@ -18,10 +17,11 @@ from graphc.ir.dims import Extent, is_symbolic
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import field, record
 from graphc.schedule.access import Index, unflatten
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ContractionProblem:
     """out[b, m, n] = Σ_k broadcast operand[b, m, k] · vector operand[b, n, k]."""
 

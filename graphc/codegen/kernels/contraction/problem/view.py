@@ -7,7 +7,6 @@ operand's element lies, with the two operands in their roles.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
@@ -23,10 +22,11 @@ from graphc.ops.kinds.contract import Contract
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.op import Types
+from graphc.records import record
 from graphc.schedule.access import Index, as_index, reads, unflatten
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResidueClass:
     """The results whose n coordinates are `step·i + offset` for i in `extents`."""
 

@@ -8,7 +8,6 @@ it is no convolution.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,10 +17,11 @@ from graphc.ir.dims import Extent, always_lt
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import guards_hold
+from graphc.records import record
 from graphc.schedule.access import Index, as_index, unflatten
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Windows:
     """`extent`: of the coordinate along vectors, the first of the batch (images) or, with
     `by_column`, the first of n (channels of a weight gradient). The other coordinates of n are the

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.cache_blocks import CacheBlocks, cache_blocks
@@ -68,9 +67,10 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record, replace
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockedPlan:
     """A register tile, blocks for the caches, and which operands are packed."""
 
@@ -146,7 +146,7 @@ class BlockedPlan:
         ).nest(loops)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockedParts:
     """The splits, and where copies and sums of a tile lie."""
 
@@ -247,7 +247,7 @@ class BlockedParts:
         return columns.inside * self.tile_sums + rows.inside * (self.plan.tile.rows * self.width)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackedRows:
     """The stage of the broadcast operand of a block of rows: of one K block where all columns are
     one block, else of all of k, K block after K block."""
@@ -328,7 +328,7 @@ class PackedRows:
             packer.copy(groups, run.size, there, begin, count)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackedColumns:
     """The stage of the columns as [tile][k][column]: of one block of them and one K block, or,
     where there are several blocks of rows, of all, ahead of these."""
@@ -403,7 +403,7 @@ class PackedColumns:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PackColumns:
     """The leaf that packs a run of columns, all of k."""
 
@@ -423,7 +423,7 @@ class PackColumns:
         self.stage.pack(emit, place, of(0), emit.problem.depth)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockedClear:
     """The leaf that sets the sums of a tile to zero."""
 
@@ -449,7 +449,7 @@ class BlockedClear:
 BLOCKED = OF_NUMBERS | {Tail.CLIPPED, Tail.BY_RUN, Tail.NUMBERED}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockedTile:
     """The leaf of one K block of a tile: sums of all K blocks but the last go on in scratch, those
     of the last are the results. `packed`, `panel`: which operands stages have."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import TRANSPOSED, group_size, note
@@ -49,13 +48,14 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 EFFICIENCY = 0.6
 """Part of the FMA peak: each product loads one vector."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DepthwiseWgradPlan:
     """`group` indices of k's first axis at a time, of which the halo buffers hold both operands.
     `recomputed`: zeros stand for skipped products."""
@@ -167,7 +167,7 @@ def _halos(
     return None if broadcast.guarded else (broadcast, vectors)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Channel:
     """The stage of the first of the channels at hand, as the variable that indices know."""
 
@@ -206,7 +206,7 @@ def _sum(emit: Emitter, column: int, lane: Expr) -> Expr:
     return lane + column * emit.lanes
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelClear:
     """The leaf that sets all sums to zero."""
 
@@ -225,7 +225,7 @@ class ChannelClear:
         emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, first)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelProducts:
     """The leaf that adds the products of one group of k to all sums."""
 
@@ -280,7 +280,7 @@ class ChannelProducts:
             emit.evaluator.store(memory, _sum(emit, i, lane), total)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChannelResults:
     """The leaf of the body's outputs of some channels. `recomputed`: see the plan."""
 

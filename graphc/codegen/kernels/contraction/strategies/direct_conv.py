@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import CACHE_LINE, note, scatter_cost
@@ -70,13 +69,14 @@ from graphc.codegen.nests.tails import Run, Tail
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 EFFICIENCY = 0.93
 """Efficiency of loops over listed taps beside those that are written out."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DirectConvPlan:
     """A register tile of positions and output channels; `lines`: the plane as such tiles."""
 
@@ -161,7 +161,7 @@ class DirectConvPlan:
         ).nest(loops)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LineTaps:
     """Lists the taps of lines."""
 
@@ -186,7 +186,7 @@ def _k(view: ContractionView, plane: Expr, tap: Expr, last: int) -> Index:
     return (plane, *unflatten(tap, view.k[1:-1]), of(last))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LineResults:
     """The leaf of the body's outputs of one tile of columns, all positions."""
 
@@ -212,7 +212,7 @@ class LineResults:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LineTile:
     """The leaf of a register tile of neighbouring positions of a line and vectors of columns: the
     products of some indices of k's first axis, stored or added to sums."""

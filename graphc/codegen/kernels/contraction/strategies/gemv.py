@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.loop_cut import LoopCut
@@ -51,6 +50,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 from graphc.schedule.access import Index
 
 STREAMS = 8
@@ -59,7 +59,7 @@ LINES = 16
 """Of a matrix that is transposed in registers: as many as a processor fetches ahead of."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GemvPlan:
     """`vectors` of columns at a time. `transposed`: the matrix is contiguous along k."""
 
@@ -131,7 +131,7 @@ def _in_rows(tiling: Tiling) -> bool:
     return problem.view.is_affine(case)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One row of results, and its columns."""
 
@@ -196,7 +196,7 @@ def _vectors(emit: Emitter, place: NestPlace) -> Iterator[tuple[Expr, Expr]]:
         yield columns.first + v, (columns.first + v) * emit.lanes + lane
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClearVectors:
     """The leaf that sets the sums of some columns to zero."""
 
@@ -216,7 +216,7 @@ class ClearVectors:
             emit.evaluator.store(place.memory[self.sums.name], at, zero)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AddVectors:
     """The leaf that adds the sums of a K block to those of all."""
 
@@ -239,7 +239,7 @@ class AddVectors:
             emit.evaluator.store(totals, at, emit.builder.add(before, block))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RowElements:
     """The stage of the vector's elements for some rows of the matrix, each in all lanes."""
 
@@ -271,7 +271,7 @@ class RowElements:
         return [self.row.broadcast(emit, k.first + i) for i in range(k.size)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamedProducts:
     """The leaf that adds the products of some rows of the matrix to the sums of some columns."""
 
@@ -302,7 +302,7 @@ class StreamedProducts:
             emit.evaluator.store(sums, at, total)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamedResults:
     """The leaf of the body's outputs of some columns."""
 
@@ -329,7 +329,7 @@ class StreamedResults:
 # -- transposed ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TransposedBlock:
     """The leaf of all products of one block of columns, and their results."""
 

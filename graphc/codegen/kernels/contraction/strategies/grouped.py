@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, TRANSPOSED, note
@@ -53,6 +52,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import at_least, is_symbolic
 from graphc.ops.kinds.index_expr import FINEST, Expr, Variable, of
+from graphc.records import record
 
 LANES = (4, 8, 16)
 """Those of the instructions' registers."""
@@ -60,7 +60,7 @@ NOTED = 1.0
 """Cost of noting the least magnitude of a vector of pairs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupedPlan:
     """A register tile of groups. `run`: so many indices of k lie side by side in a row, 0 where
     rows do; `columns_along_k`: those of a column. `packed`: columns are read where they lie, as
@@ -167,7 +167,7 @@ def column_along_k(problem: ContractionProblem) -> bool:
     return view.stride(view.vector(problem.batch, (column,), (of(k),)), k) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupTile:
     """The leaf of a tile's sums, and its results."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from graphc.codegen.elements.shuffles import interleave
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, GATHERED, TRANSPOSED, note
@@ -61,6 +60,7 @@ from graphc.ir.dims import Extent, ceil_div, is_symbolic
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record, replace
 from graphc.schedule.access import Index
 
 EFFICIENCY = 0.85
@@ -76,7 +76,7 @@ COPIES = {1: COPIED, 2: 2 * COPIED}
 loads and a shuffle."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenColumnsPlan:
     """Tiles of `lines`, and of so many vectors `across` each. `steps`: see ResidueClass. `halo`:
     None where columns are read where they lie."""
@@ -220,7 +220,7 @@ def _shape(tile: Tile, n: Shape, steps: Shape) -> tuple[int, int]:
     return tile.vectors // across, across
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Reads:
     """What the vector operand is asked for, by all residues. `inner`: see `plan_halo`."""
 
@@ -287,7 +287,7 @@ def _longer(axis: HaloAxis, more: int) -> HaloAxis:
     return replace(axis, extent=axis.extent + more, dim=end)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnBlock:
     """The columns of a tile: `vectors` from `first` on, so many `across` of each line. `rest`: only
     so many of a line are there; `end`: where lines end, if not all may be there."""
@@ -319,7 +319,7 @@ class ColumnBlock:
         return (*self.outer[:-1], line, self.first + at), guards
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ColumnTileLeaf:
     """The leaf of a tile. `halo`: the stage that has the columns, if they are not read in place."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, note
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile
@@ -47,9 +46,10 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.types import DType
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PairedWindowsPlan:
     """A register tile of pairs; `singly`: the problem of products."""
 
@@ -132,7 +132,7 @@ def _plan(problem: ContractionProblem, tiling: Tiling, read: VectorRead) -> Pair
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PairsTile:
     """The leaf of a tile's sums of pairs, and its results."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.shuffles import interleave
@@ -53,13 +52,14 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record, replace
 from graphc.schedule.access import unflatten
 
 INTERLEAVED = 1 / 8
 """Cost of interleaving results by vectors, beside that of scattering them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParitySplitPlan:
     """A register tile whose lanes run along every second result."""
 
@@ -133,7 +133,7 @@ def _has_products(tiling: Tiling, residues: ResidueClass) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParityResults:
     """The stage of the results of all residue classes of a batch element: those `computed`."""
 
@@ -188,7 +188,7 @@ class ParityResults:
         return emit.builder.block
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParityMemory:
     """`starts`: where the results of each class begin; each row has so many `blocks`."""
 
@@ -221,7 +221,7 @@ class ParityMemory:
         return emit.evaluator.load(self.memory, at, (), filled_in)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interleaved:
     """The leaf of the body's outputs of one row."""
 

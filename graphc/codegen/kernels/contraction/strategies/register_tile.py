@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.costs import any_place
@@ -60,13 +59,14 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
+from graphc.records import record, replace
 from graphc.schedule.access import Index
 
 RECOMPUTED = 50
 """Rows from which one may be computed twice, so that the last tile is as high as the others."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegisterTile:
     """Reads both operands, and adds their products to the sums of a tile. `normal`: elements are
     pairs, and whether none of their sums is denormal (None: they are numbers)."""
@@ -175,7 +175,7 @@ def runs_of_vectors(problem: ContractionProblem, columns: TileColumns) -> tuple[
     return (*runs, 1) if runs and runs[-1] > WRITTEN_OUT else tuple(runs)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileLeaf:
     """The leaf that adds all products of a tile's rows with its columns, and stores the results.
     `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again. `results`:
@@ -258,7 +258,7 @@ def _bound(emit: Emitter, row: LoopValue) -> Expr:
     return of(variable)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileLoops:
     """All tiles of one element of the batch: tiles of columns outside, tiles of rows inside.
     `overlaps`: see `last_overlaps`. `results`: as in `TileLeaf`."""

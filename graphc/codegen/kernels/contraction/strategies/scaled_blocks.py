@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.elements.copier import Copier
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, note
@@ -47,6 +46,7 @@ from graphc.codegen.target import Target
 from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.nn.block_products import QUAD, block_matmul
+from graphc.records import record
 
 OF_ONE_ROW = 4
 """Vectors of a tile of one row: as many as read whole tiles of 64 columns with the widest."""
@@ -58,7 +58,7 @@ SHARES = {True: 0.15, False: 0.45}
 """Of the time of an FMA, what a product takes, with an instruction for four and without."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScaledBlocksPlan:
     """A register tile whose sums are those of a block. `rows_along_k`: as in GroupRows."""
 
@@ -125,7 +125,7 @@ def _tile(problem: ContractionProblem, columns: Columns, target: Target) -> Tile
     return Tile(-(-problem.rows // tiles), vectors)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BlockTile:
     """The leaf of a tile's sums, block by block, and its results."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import note
@@ -40,6 +39,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 from graphc.schedule.access import Index
 
 ROWS = 8
@@ -50,7 +50,7 @@ GATHERED = 8.0
 """Times as long where a vector's elements lie apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizedPlan:
     """`rows` of so many lanes at a time."""
 
@@ -111,7 +111,7 @@ def _is_read_by_vectors(problem: ContractionProblem) -> bool:
     return linear is not None and linear.coefficient(n[-1]) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lanes:
     """The stage of a vector's columns: their lanes, and the guard of those that are there."""
 
@@ -142,7 +142,7 @@ class Lanes:
         return columns.first + lane, guards
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SizedLeaf:
     """The leaf of some rows and one vector of columns, along the last coordinate of n; `outer`: how
     many others there are."""

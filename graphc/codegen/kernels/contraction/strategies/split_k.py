@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from graphc.codegen.kernels.contraction.cost.costs import group_size, note
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan
@@ -56,6 +55,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import ceil_div, fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, of
+from graphc.records import record, replace
 from graphc.schedule.access import unflatten
 
 ROW_TILES, BLOCKS = 8, 4
@@ -65,7 +65,7 @@ REORDERED = 1 / 8
 """Cost of results that are stored in the order of their memory, beside that of scattering them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitKPlan:
     """`group` indices of k's first axis at a time; `halo` holds what the vector operand has of
     them. `recomputed`: zeros stand for skipped products, so tiles with NaN are computed again."""
@@ -159,7 +159,7 @@ def wants_groups(tiling: Tiling) -> bool:
     return needed and tiling.unrolled > 0 and len(tiling.columns) == 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupPart:
     """What the leaves have in common: where the sums of a tile lie."""
 
@@ -179,7 +179,7 @@ class GroupPart:
         return rows.inside * self.plan.tile.rows
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupClear:
     """The leaf that sets the sums of a tile of rows to zero."""
 
@@ -203,7 +203,7 @@ class GroupClear:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupProducts:
     """The leaf that adds the products of a group to the sums of a tile; of the only group those of
     all of k."""
@@ -250,7 +250,7 @@ class GroupProducts:
             emit.evaluator.store(sums, position, total)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupCheck:
     """The leaf that recomputes sums that are not finite, products skipped where guarded."""
 
@@ -281,7 +281,7 @@ class GroupCheck:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GroupResults:
     """The leaf of the body's outputs of a tile of rows, by vectors along the op's own order of
     n."""

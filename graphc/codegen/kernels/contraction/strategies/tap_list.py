@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.emission.axes import sum_axis
@@ -22,12 +21,13 @@ from graphc.codegen.nests.nest import ForEach, Holds, NestPlace, Room, Split, St
 from graphc.codegen.nests.tails import Tail
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.records import record
 
 Entry = Callable[[Expr, Expr], tuple[tuple[Expr, ...], tuple[Guard, ...]]]
 """Of a position and a tap: the numbers to list, and the guards under which the tap exists."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TapList:
     """`starts[p]` is where the entries of position p begin in `listed`, each of `size` numbers."""
 
@@ -50,7 +50,7 @@ class TapList:
         return of(variable)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Taps:
     """The stage that lists the taps of all positions, one position after the other, each as `size`
     numbers."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import TRANSPOSED, note
@@ -65,6 +64,7 @@ from graphc.codegen.target import Target
 from graphc.ir.dims import always_le, at_least, at_most, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
+from graphc.records import record
 from graphc.schedule.access import Index, unflatten
 
 MOST_LISTED = 1 << 16
@@ -76,7 +76,7 @@ FAR = 3.0
 """Times as long as a vector of elements takes to be transposed, where all of them exceed L2."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TapListConvPlan:
     """A register tile of output channels, and of vectors along images or along the channels of a
     weight gradient, as `windows` has it."""
@@ -186,7 +186,7 @@ def _divisors(count: int) -> set[int]:
     return {part for part in range(1, count + 1) if count % part == 0}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Planes:
     """What the leaves have in common: the operand's copy [first of k, place, what runs along
     vectors], and sums [row, position, what runs along vectors]."""
@@ -230,7 +230,7 @@ class Planes:
         return self.plan.windows.index(self.plan.problem.batch, along, position)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FilledPart:
     """What runs along vectors from `first` on: a tile's vectors of it, copied in some block."""
 
@@ -240,7 +240,7 @@ class FilledPart:
     """How many there are, where that is known only at run time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartCopy:
     """The stage of the operand's copy: of what runs along vectors a part, or all."""
 
@@ -319,7 +319,7 @@ class PartCopy:
         return of(variable)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TapClear:
     """The leaf that sets the sums of a block of rows to zero."""
 
@@ -341,7 +341,7 @@ class TapClear:
         emit.clear(place.memory["sums"], vectors, lambda at: at * emit.lanes, start)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TapTile:
     """The leaf of a block of rows at one position: the products of some planes, in place of the
     sums in scratch or added to them."""
@@ -412,7 +412,7 @@ class TapTile:
         return totals
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TapResults:
     """The leaf of the body's outputs of a block of rows, by vectors along positions; in a weight
     gradient along channels and positions, which lie behind one another."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from graphc.codegen.kernels.contraction.cost.costs import note
 from graphc.codegen.kernels.contraction.cost.tilings import Tiling, tilings
@@ -22,9 +21,10 @@ from graphc.codegen.kernels.contraction.strategies.register_tile import TileLoop
 from graphc.codegen.kernels.contraction.strategies.split_k import wants_groups
 from graphc.codegen.nests.nest import Clear, Fill, Nest
 from graphc.codegen.target import Target
+from graphc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnblockedPlan:
     """A register tile, and how it reads its columns."""
 

@@ -338,6 +338,37 @@ def test_the_bytecode_scan() -> None:
     assert ("c", "d") in reads.first and ("e",) in reads.loose
 
 
+def test_items_are_parts_of_paths() -> None:
+    def function(self: Any, key: str) -> Any:
+        self.logs["loss"].append(1)
+        SCALE["a"]["b"].add(SCALE[key].c)
+        SCALE[len(key)].d = MODEL["x"]
+        return key["y"].z  # type: ignore[index]
+
+    reads = scan_bytecode(function.__code__)
+    assert {("logs", "[loss]", "append"), ("logs",)} <= reads.first
+    assert {("[a]", "[b]", "add"), ("[]", "c"), ("",)} <= reads.globals["SCALE"]
+    assert reads.globals["MODEL"] == {("[x]",), ("[x]", "")}
+    # Of what an item is, nothing is known.
+    assert {("append",), ("add",), ("c",), ("d",), ("z",)} <= reads.loose
+
+
+def test_attributes_of_items_are_followed() -> None:
+    parts = {"scale": SimpleNamespace(by=2.0), "other": [SimpleNamespace(by=3.0)]}
+
+    def scaled(x: Any) -> Any:
+        return x * parts["scale"].by + parts["other"][0].by  # type: ignore[attr-defined,index]
+
+    compiled = torch.compile(scaled, fullgraph=True)
+    assert compiled(ONE).tolist() == [5, 5]
+    parts["scale"].by = 4.0  # type: ignore[attr-defined]
+    assert compiled(ONE).tolist() == [7, 7]
+    parts["other"][0].by = 0.0  # type: ignore[index]
+    assert compiled(ONE).tolist() == [4, 4]
+    parts["scale"] = SimpleNamespace(by=1.0)
+    assert compiled(ONE).tolist() == [1, 1]
+
+
 def test_the_bytecode_scan_tells_captured_locals_from_closure_variables() -> None:
     outside = SimpleNamespace(a=1)
 
