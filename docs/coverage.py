@@ -34,7 +34,7 @@ SPACES = (
 OUT_OF_SCOPE = (
     (r"scaled_(grouped_)?mm|cudnn|miopen|mkldnn|cuda|ipu|xla|xpu|hpu|vulkan|fbgemm|DataParallel|Distributed|"
      r"is_distributed|pin_memory|is_pinned|is_shared|share_memory|module_load|"
-     r"SyncBatchNorm|convert_sync|skip_init|get_device_module|set_default_device|"
+     r"SyncBatchNorm|convert_sync|skip_init|set_default_device|"
      r"get_default_device|Event|Stream|mtia|is_maia|is_mps|is_vulkan|is_meta|is_mtia",
      "other devices, several machines"),
     (r"sparse|csr|csc|bsr|bsc|coo|ccol|crow|col_indices|row_indices|coalesce|smm|spmm|hspmm|"
