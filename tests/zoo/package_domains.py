@@ -114,7 +114,7 @@ def ultralytics(z: Any) -> None:
         mosaic=0.0, warmup_epochs=0,
     )  # fmt: skip
     assert len(losses) == 4 and np.isfinite(losses).all()
-    z.show(losses[0])
+    z.show(losses)
 
 
 # -- sound -----------------------------------------------------------------------------------------
