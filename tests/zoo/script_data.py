@@ -54,11 +54,16 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
-def sorted_pictures(folder: Path) -> None:
+def sorted_pictures(folder: Path, count: int = 16, validation: str = "validation") -> None:
     """The same for training and for validation."""
-    for name in ("train", "validation"):
-        for number in range(16):
+    for name in ("train", validation):
+        for number in range(count):
             _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
+def validated_pictures(folder: Path) -> None:
+    """The same by ImageNet's names, ten steps of two."""
+    sorted_pictures(folder, 20, "val")
 
 
 def photographs(folder: Path) -> None:
@@ -197,6 +202,23 @@ def waves(folder: Path) -> None:
 
     phases = np.random.default_rng(2).integers(0, 80, (8, 1))
     torch.save(np.sin((np.arange(40) + phases) / 20.0), folder / "traindata.pt")
+
+
+def citations(folder: Path) -> None:
+    """Cora's two files: papers, the words that they have, their subject; who cites whom."""
+    random = np.random.default_rng(3)
+    subjects = random.integers(0, 4, 1740)
+    own = np.arange(40) % 4 == subjects[:, None]
+    has = random.random((1740, 40)) < np.where(own, 0.4, 0.1)
+    (folder / "cora").mkdir()
+    papers = [
+        " ".join([str(1000 + i), *map(str, row.astype(int)), f"subject{subjects[i]}"])
+        for i, row in enumerate(has)
+    ]
+    (folder / "cora" / "cora.content").write_text("\n".join(papers))
+    pairs = np.unique(random.integers(0, 1740, (4000, 2)), axis=0)
+    cited = "\n".join(f"{1000 + a} {1000 + b}" for a, b in pairs)
+    (folder / "cora" / "cora.cites").write_text(cited)
 
 
 def nothing(folder: Path) -> None:
