@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,16 +55,11 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
-def sorted_pictures(folder: Path, count: int = 16, validation: str = "validation") -> None:
+def sorted_pictures(folder: Path) -> None:
     """The same for training and for validation."""
-    for name in ("train", validation):
-        for number in range(count):
+    for name in ("train", "validation"):
+        for number in range(16):
             _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
-
-
-def validated_pictures(folder: Path) -> None:
-    """The same by ImageNet's names, ten steps of two."""
-    sorted_pictures(folder, 20, "val")
 
 
 def photographs(folder: Path) -> None:
@@ -219,6 +215,18 @@ def citations(folder: Path) -> None:
     pairs = np.unique(random.integers(0, 1740, (4000, 2)), axis=0)
     cited = "\n".join(f"{1000 + a} {1000 + b}" for a, b in pairs)
     (folder / "cora" / "cora.cites").write_text(cited)
+
+
+def fetched_citations(folder: Path) -> None:
+    """The same for a script that fetches them: what it imports for that reads a file."""
+    citations(folder)
+    with tarfile.open(folder / "cora.tgz", "w:gz") as packed:
+        packed.add(folder / "cora", "cora")
+    (folder / "requests.py").write_text(
+        "import contextlib, types\n"
+        "def get(url, stream):\n"
+        "    return contextlib.nullcontext(types.SimpleNamespace(raw=open('cora.tgz', 'rb')))\n"
+    )
 
 
 def nothing(folder: Path) -> None:

@@ -111,7 +111,7 @@ SCRIPTS: dict[str, Script] = {
     "vae": Script("examples/vae", (f"main.py {_DIGITS} --epochs 2",), data.digits, seeded=True),
     "dcgan": Script(
         "examples/dcgan",
-        ("main.py --dataset folder --dataroot pictures --batchSize 8 --ngf 8 --ndf 8 --niter 3 "
+        ("main.py --dataset folder --dataroot pictures --batchSize 8 --ngf 8 --ndf 8 --niter 5 "
          "--manualSeed 1",),
         data.pictures, numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False, seeded=True,
     ),
@@ -138,7 +138,7 @@ SCRIPTS: dict[str, Script] = {
     "language_transformer": Script(
         "examples/word_language_model",
         (f"main.py --model Transformer {_LANGUAGE} --use-optimizer --lr 0.01", _SPOKEN),
-        data.words, numbers=_PERPLEXITY, solo=(("--dropout 0", "--dropout 0.1"),), seeded=True,
+        data.words, solo=(("--dropout 0", "--dropout 0.1"),),
     ),
     "reinforce": Script(
         "examples/reinforcement_learning", ("reinforce.py --log-interval 2",), numbers=_REWARD,
@@ -150,9 +150,9 @@ SCRIPTS: dict[str, Script] = {
     ),
     "super_resolution": Script(
         "examples/super_resolution",
-        ("main.py --upscale_factor 4 --batchSize 2 --nEpochs 2 --lr 0.001 --threads 1",
+        ("main.py --upscale_factor 4 --batchSize 2 --nEpochs 5 --lr 0.001 --threads 1",
          "super_resolve.py --input_image dataset/BSDS300/images/test/4.png "
-         "--model model_epoch_2.pth --output_filename out.png"),
+         "--model model_epoch_5.pth --output_filename out.png"),
         data.photographs, seeded=True,
     ),
     "siamese": Script(
@@ -170,11 +170,9 @@ SCRIPTS: dict[str, Script] = {
         data.citations,
         numbers=r"loss_train: (\S+) .*loss_val: (\S+)", seeded=True,
     ),
-    "imagenet": Script(
-        "examples/imagenet",
-        ("main.py . -a resnet18 --epochs 1 -b 2 -j 0 -p 1 --lr 0.001 --seed 1",),
-        data.validated_pictures, numbers=r"Epoch: .*Loss (\S+) ", models=True, falls=False,
-        seeded=True,
+    "gcn": Script(
+        "examples/gcn", ("main.py --epochs 10 --val-every 1 --dropout-p 0",),
+        data.fetched_citations, numbers=r"loss_train: (\S+) .*loss_val: (\S+)", seeded=True,
     ),
     "regression": Script(
         "examples/regression", ("main.py",),
