@@ -55,11 +55,41 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
-def sorted_pictures(folder: Path) -> None:
+def pictures_and_vgg16(folder: Path) -> None:
+    """The same, and drawn weights where torchvision keeps those it fetched; those of the layers
+    that the script leaves out are one number that repeats."""
+    import torch
+
+    pictures(folder)
+    random, weights, kinds = np.random.default_rng(4), {}, 3
+    widths = [64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512]
+    place = 0
+    for width in widths:
+        if width:
+            scale = (2 / (9 * kinds)) ** 0.5
+            drawn = scale * random.standard_normal((width, kinds, 3, 3), np.float32)
+            weights[f"features.{place}.weight"] = torch.from_numpy(drawn)
+            weights[f"features.{place}.bias"] = torch.zeros(width)
+            kinds = width
+        place += 2 if width else 1
+    for place, shape in ((0, (4096, 25088)), (3, (4096, 4096)), (6, (1000, 4096))):
+        weights[f"classifier.{place}.weight"] = torch.zeros(1).expand(shape)
+        weights[f"classifier.{place}.bias"] = torch.zeros(shape[0])
+    kept = folder / "home" / "hub" / "checkpoints"
+    kept.mkdir(parents=True)
+    torch.save(weights, kept / "vgg16-397923af.pth")
+
+
+def sorted_pictures(folder: Path, count: int = 16, validation: str = "validation") -> None:
     """The same for training and for validation."""
-    for name in ("train", "validation"):
-        for number in range(16):
+    for name in ("train", validation):
+        for number in range(count):
             _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
+def validated_pictures(folder: Path) -> None:
+    """The same by ImageNet's names, ten steps of two."""
+    sorted_pictures(folder, 20, "val")
 
 
 def photographs(folder: Path) -> None:

@@ -174,6 +174,20 @@ SCRIPTS: dict[str, Script] = {
         "examples/gcn", ("main.py --epochs 10 --val-every 1 --dropout-p 0",),
         data.fetched_citations, numbers=r"loss_train: (\S+) .*loss_val: (\S+)", seeded=True,
     ),
+    "imagenet": Script(
+        "examples/imagenet",
+        ("main.py . -a vit_b_32 --epochs 1 -b 2 -j 0 -p 1 --lr 0.001 --seed 1",),
+        data.validated_pictures, numbers=r"Epoch: .*Loss (\S+) ", models=True, seeded=True,
+        falls=False,
+    ),
+    "neural_style": Script(
+        "examples/fast_neural_style",
+        ("neural_style/neural_style.py train --dataset pictures --style-image "
+         "pictures/class0/0.png --image-size 64 --batch-size 2 --epochs 2 "
+         "--log-interval 1 --save-model-dir kept --lr 1e-4",),
+        data.pictures_and_vgg16, numbers=r"content: (\S+)\s+style: (\S+)", models=True,
+        falls=False, seeded=True, environment=(("TORCH_HOME", "home"),),
+    ),
     "regression": Script(
         "examples/regression", ("main.py",),
         # It ends where a loss is small: after other steps in two runs of PyTorch, too.
