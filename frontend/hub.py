@@ -68,8 +68,8 @@ def load_state_dict_from_url(
     check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
 ) -> Any:  # fmt: skip
     """What `frontend.load` reads from a path or `file:` address, or from the file of this name that
-    lies in `model_dir` (or `get_dir()/checkpoints`) already; of others `check_hash` checks that their
-    SHA-256 begins as their name says (PyTorch, too, checks what it fetches alone). Raises
+    lies in `model_dir` (or `get_dir()/checkpoints`) already; of others `check_hash` checks that
+    their SHA-256 begins as their name says (PyTorch, too, checks what it fetches alone). Raises
     RuntimeError where it does not, and for what would have to be fetched from a network."""
     from frontend.serialization import load as load_file
 
