@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from typing import Any
 
+from frontend.devices.environment import get_device_module
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import cat
 
@@ -34,12 +33,4 @@ def _get_available_device_type() -> None:
     """None: there is no accelerator."""
 
 
-def _get_device_module(device_type: str) -> Any:
-    """`torch.cpu`, `torch.cuda` and the like. Raises RuntimeError where there is no such module."""
-    try:
-        return import_module(f"frontend.{device_type}")
-    except ModuleNotFoundError:
-        raise RuntimeError(
-            f"Device '{device_type}' does not have a corresponding module registered as "
-            f"'torch.{device_type}'."
-        ) from None
+_get_device_module = get_device_module

@@ -68,14 +68,15 @@ def load_state_dict_from_url(
     check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
 ) -> Any:  # fmt: skip
     """What `frontend.load` reads from a path or `file:` address, or from the file of this name that
-    lies in `model_dir` (or `get_dir()/checkpoints`) already. Raises RuntimeError for what would
-    have to be fetched from a network."""
+    lies in `model_dir` (or `get_dir()/checkpoints`) already; of others `check_hash` checks that
+    their SHA-256 begins as their name says (PyTorch, too, checks what it fetches alone). Raises
+    RuntimeError where it does not, and for what would have to be fetched from a network."""
     from frontend.serialization import load as load_file
 
     folder = Path(model_dir or os.path.join(get_dir(), "checkpoints"))
     kept = folder / (file_name or os.path.basename(urlparse(str(url)).path))
     path = kept if kept.is_file() else _local(url)
-    if check_hash:
+    if check_hash and path is not kept:
         prefix = HASH_REGEX.search(path.name)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if prefix is not None and not digest.startswith(prefix.group(1)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from importlib import import_module
 from typing import Any
 
 from frontend.engine.tensors.dtypes import device, place_of
@@ -13,11 +14,11 @@ from frontend.engine.tensors.threads import check_threads, get_num_threads, set_
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "e", "get_default_device",
-    "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
-    "get_num_threads", "inf", "is_deterministic_algorithms_warn_only_enabled", "nan", "newaxis",
-    "pi", "set_default_device", "set_deterministic_debug_mode", "set_float32_matmul_precision",
-    "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
-    "use_deterministic_algorithms",
+    "get_deterministic_debug_mode", "get_device_module", "get_float32_matmul_precision",
+    "get_num_interop_threads", "get_num_threads", "inf",
+    "is_deterministic_algorithms_warn_only_enabled", "nan", "newaxis", "pi", "set_default_device",
+    "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
+    "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
@@ -93,6 +94,18 @@ def set_default_device(device: Any) -> None:
 def get_default_device() -> device:
     """Where tensors are made that no `device=` places."""
     return place_of(None)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """`torch.cpu`, which None asks for, `torch.cuda` and the like. Raises RuntimeError for what is
+    no device or has no module."""
+    kind = str(getattr(device, "type", device or "cpu")).partition(":")[0]
+    try:
+        return import_module(f"frontend.{kind}")
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'."
+        ) from None
 
 
 def set_flush_denormal(mode: bool) -> bool:

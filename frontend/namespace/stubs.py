@@ -330,9 +330,6 @@ TABLE: dict[str, tuple[Stub, ...]] = {
             "pad sequences to one length (torch.nn.utils.rnn.pad_sequence) and mask them",
         ),
     ),
-    "quasirandom": (
-        raises("SobolEngine", "scipy.stats.qmc.Sobol draws such points, torch.rand others"),
-    ),
     "sparse": (
         raises(
             "SparseSemiStructuredTensor as_sparse_gradcheck check_sparse_tensor_invariants "

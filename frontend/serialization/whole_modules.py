@@ -84,7 +84,7 @@ def _state_setter(allowed: list[Any]) -> Any:
 
 def _tensor(kind: Any, array: Any, requires_grad: Any) -> Tensor:
     """A Tensor or Parameter over an array of the file."""
-    if kind not in (Tensor, Parameter) or type(array) is not np.ndarray:
+    if kind not in (None, Tensor, Parameter) or type(array) is not np.ndarray:
         raise Refused("a tensor of a class of its own")
     if type(requires_grad) is not bool:
         raise Refused("a tensor that is strangely written")

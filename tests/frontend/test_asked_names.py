@@ -18,7 +18,7 @@ from frontend.futures import Future, collect_all, wait_all
     "name, instead",
     [
         ("TensorType", "torch.fx.symbolic_trace"), ("SymInt", "isinstance"),
-        ("Stream", "one device"), ("quasirandom.SobolEngine", "scipy.stats.qmc"),
+        ("Stream", "one device"),
         ("sparse.SparseSemiStructuredTensor", "COO"), ("distributed.rpc.RRef", "send_object_list"),
         ("fx.experimental.proxy_tensor.make_fx", "torch.export"),
         ("_C.Graph", "TorchScript"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,11 +55,41 @@ def pictures(folder: Path) -> None:
         _picture(folder / "pictures" / f"class{number % 2}" / f"{number}.png", 80, number)
 
 
-def sorted_pictures(folder: Path) -> None:
+def pictures_and_vgg16(folder: Path) -> None:
+    """The same, and drawn weights where torchvision keeps those it fetched; those of the layers
+    that the script leaves out are one number that repeats."""
+    import torch
+
+    pictures(folder)
+    random, weights, kinds = np.random.default_rng(4), {}, 3
+    widths = [64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512]
+    place = 0
+    for width in widths:
+        if width:
+            scale = (2 / (9 * kinds)) ** 0.5
+            drawn = scale * random.standard_normal((width, kinds, 3, 3), np.float32)
+            weights[f"features.{place}.weight"] = torch.from_numpy(drawn)
+            weights[f"features.{place}.bias"] = torch.zeros(width)
+            kinds = width
+        place += 2 if width else 1
+    for place, shape in ((0, (4096, 25088)), (3, (4096, 4096)), (6, (1000, 4096))):
+        weights[f"classifier.{place}.weight"] = torch.zeros(1).expand(shape)
+        weights[f"classifier.{place}.bias"] = torch.zeros(shape[0])
+    kept = folder / "home" / "hub" / "checkpoints"
+    kept.mkdir(parents=True)
+    torch.save(weights, kept / "vgg16-397923af.pth")
+
+
+def sorted_pictures(folder: Path, count: int = 16, validation: str = "validation") -> None:
     """The same for training and for validation."""
-    for name in ("train", "validation"):
-        for number in range(16):
+    for name in ("train", validation):
+        for number in range(count):
             _picture(folder / name / f"class{number % 2}" / f"{number}.png", 80, number)
+
+
+def validated_pictures(folder: Path) -> None:
+    """The same by ImageNet's names, ten steps of two."""
+    sorted_pictures(folder, 20, "val")
 
 
 def photographs(folder: Path) -> None:
@@ -197,6 +228,35 @@ def waves(folder: Path) -> None:
 
     phases = np.random.default_rng(2).integers(0, 80, (8, 1))
     torch.save(np.sin((np.arange(40) + phases) / 20.0), folder / "traindata.pt")
+
+
+def citations(folder: Path) -> None:
+    """Cora's two files: papers, the words that they have, their subject; who cites whom."""
+    random = np.random.default_rng(3)
+    subjects = random.integers(0, 4, 1740)
+    own = np.arange(40) % 4 == subjects[:, None]
+    has = random.random((1740, 40)) < np.where(own, 0.4, 0.1)
+    (folder / "cora").mkdir()
+    papers = [
+        " ".join([str(1000 + i), *map(str, row.astype(int)), f"subject{subjects[i]}"])
+        for i, row in enumerate(has)
+    ]
+    (folder / "cora" / "cora.content").write_text("\n".join(papers))
+    pairs = np.unique(random.integers(0, 1740, (4000, 2)), axis=0)
+    cited = "\n".join(f"{1000 + a} {1000 + b}" for a, b in pairs)
+    (folder / "cora" / "cora.cites").write_text(cited)
+
+
+def fetched_citations(folder: Path) -> None:
+    """The same for a script that fetches them: what it imports for that reads a file."""
+    citations(folder)
+    with tarfile.open(folder / "cora.tgz", "w:gz") as packed:
+        packed.add(folder / "cora", "cora")
+    (folder / "requests.py").write_text(
+        "import contextlib, types\n"
+        "def get(url, stream):\n"
+        "    return contextlib.nullcontext(types.SimpleNamespace(raw=open('cora.tgz', 'rb')))\n"
+    )
 
 
 def nothing(folder: Path) -> None:

@@ -47,8 +47,9 @@ class Script:
 
 _LANGUAGE = (
     "--data data --emsize 32 --nhid 32 --nlayers 1 --bptt 10 --batch_size 4 --epochs 2 "
-    "--log-interval 5 --dropout 0"
+    "--log-interval 1 --dropout 0"
 )
+_PERPLEXITY = r"ppl\s+(\d+\.\d+)"
 _SPOKEN = "generate.py --data data --words 5"
 _NANO = (
     "train.py config/train_shakespeare_char.py --device=cpu --dtype=float32 --eval_iters=2 "
@@ -107,25 +108,32 @@ SCRIPTS: dict[str, Script] = {
         ("main.py --epochs 5 --train_size 100 --test_size 50 --log-interval 1",),
         lambda folder: data.digits(folder / "here"),
     ),
-    "vae": Script("examples/vae", (f"main.py {_DIGITS} --epochs 2",), data.digits),
+    "vae": Script("examples/vae", (f"main.py {_DIGITS} --epochs 2",), data.digits, seeded=True),
     "dcgan": Script(
         "examples/dcgan",
-        ("main.py --dataset folder --dataroot pictures --batchSize 8 --ngf 8 --ndf 8 --niter 3",),
-        data.pictures, numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False,
+        ("main.py --dataset folder --dataroot pictures --batchSize 8 --ngf 8 --ndf 8 --niter 5 "
+         "--manualSeed 1",),
+        data.pictures, numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False, seeded=True,
     ),
     "dcgan_fake": Script(
         "examples/dcgan",
-        ("main.py --dataset fake --batchSize 8 --ngf 8 --ndf 8 --dry-run --workers 1",),
-        numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False, compared=False,
+        ("main.py --dataset fake --batchSize 8 --ngf 8 --ndf 8 --dry-run --workers 1 "
+         "--manualSeed 1",),
+        numbers=r"Loss_[DG]: (\d+\.\d+)", falls=False, seeded=True,
     ),
     "language_lstm": Script(
         "examples/word_language_model",
         (f"main.py --model LSTM {_LANGUAGE} --use-optimizer --lr 0.01", _SPOKEN), data.words,
-        solo=(("--use-optimizer --lr 0.01", "--tied"),),
+        numbers=_PERPLEXITY, solo=(("--use-optimizer --lr 0.01", "--tied"),), seeded=True,
     ),
     "language_gru": Script(
         "examples/word_language_model", (f"main.py --model GRU {_LANGUAGE} --lr 5", _SPOKEN),
-        data.words,
+        data.words, numbers=_PERPLEXITY, seeded=True,
+    ),
+    "language_rnn": Script(
+        "examples/word_language_model",
+        (f"main.py --model RNN_TANH {_LANGUAGE} --use-optimizer --lr 0.01", _SPOKEN), data.words,
+        numbers=_PERPLEXITY, seeded=True,
     ),
     "language_transformer": Script(
         "examples/word_language_model",
@@ -138,14 +146,14 @@ SCRIPTS: dict[str, Script] = {
     ),
     "actor_critic": Script(
         "examples/reinforcement_learning", ("actor_critic.py --log-interval 2",), numbers=_REWARD,
-        falls=False,
+        falls=False, seeded=True,
     ),
     "super_resolution": Script(
         "examples/super_resolution",
-        ("main.py --upscale_factor 4 --batchSize 2 --nEpochs 2 --lr 0.001 --threads 1",
+        ("main.py --upscale_factor 4 --batchSize 2 --nEpochs 5 --lr 0.001 --threads 1",
          "super_resolve.py --input_image dataset/BSDS300/images/test/4.png "
-         "--model model_epoch_2.pth --output_filename out.png"),
-        data.photographs,
+         "--model model_epoch_5.pth --output_filename out.png"),
+        data.photographs, seeded=True,
     ),
     "siamese": Script(
         "examples/siamese_network",
@@ -154,7 +162,31 @@ SCRIPTS: dict[str, Script] = {
     ),
     "time_sequence": Script(
         "examples/time_sequence_prediction", ("train.py --steps 1",), data.waves,
-        numbers=r"^loss: (\S+)",
+        numbers=r"^loss: (\S+)", seeded=True,
+    ),
+    "gat": Script(
+        "examples/gat",
+        ("main.py --epochs 10 --val-every 1 --dropout-p 0 --hidden-dim 16 --num-heads 4",),
+        data.citations,
+        numbers=r"loss_train: (\S+) .*loss_val: (\S+)", seeded=True,
+    ),
+    "gcn": Script(
+        "examples/gcn", ("main.py --epochs 10 --val-every 1 --dropout-p 0",),
+        data.fetched_citations, numbers=r"loss_train: (\S+) .*loss_val: (\S+)", seeded=True,
+    ),
+    "imagenet": Script(
+        "examples/imagenet",
+        ("main.py . -a vit_b_32 --epochs 1 -b 2 -j 0 -p 1 --lr 0.001 --seed 1",),
+        data.validated_pictures, numbers=r"Epoch: .*Loss (\S+) ", models=True, seeded=True,
+        falls=False,
+    ),
+    "neural_style": Script(
+        "examples/fast_neural_style",
+        ("neural_style/neural_style.py train --dataset pictures --style-image "
+         "pictures/class0/0.png --image-size 64 --batch-size 2 --epochs 2 "
+         "--log-interval 1 --save-model-dir kept --lr 1e-4",),
+        data.pictures_and_vgg16, numbers=r"content: (\S+)\s+style: (\S+)", models=True,
+        falls=False, seeded=True, environment=(("TORCH_HOME", "home"),),
     ),
     "regression": Script(
         "examples/regression", ("main.py",),

@@ -4,10 +4,10 @@ changed, on small local data.
 Each is run three times: on PyTorch and under `python -m frontend.run`, both with the random numbers
 of same_draws.py, so that what they print is compared; and under `frontend.run` as it is, where
 neither torch nor torchvision is installed: there it has to run through, and its loss to fall. Those
-that draw by PyTorch's own generators alone (`seeded`) are run twice, both times as they are. Fails
-where one does not. Needs PyTorch, the libraries of requirements.txt, and what scripts import
-themselves: matplotlib, six, for minimind datasets, for nanochat pyarrow, tiktoken and rustbpe, here
-or in a folder of PYTHONPATH.
+that draw by PyTorch's own generators alone (`seeded`) are run twice, both times as they are, and
+once more where they have other options to be run with. Fails where one does not. Needs PyTorch, the
+libraries of requirements.txt, and what scripts import themselves: matplotlib, six, for minimind
+datasets, for nanochat pyarrow, tiktoken and rustbpe, here or in a folder of PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -102,9 +102,7 @@ def numbers_of(script: Script, printed: str) -> np.ndarray:
     return np.array([float(text) for each in groups for text in each if text is not None])
 
 
-def differs(
-    ours: np.ndarray, theirs: np.ndarray, tolerance: float = TOLERANCE, least: float = 0.01
-) -> str:
+def differs(ours: np.ndarray, theirs: np.ndarray, tolerance: float, least: float) -> str:
     """What is wrong with the numbers of two runs, if something is."""
     if ours.shape != theirs.shape or not len(ours):
         return f"{len(ours)} numbers, PyTorch's are {len(theirs)}"
@@ -135,18 +133,13 @@ def altered(script: Script) -> tuple[str, ...]:
 def check(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
     """What is wrong with a script, if something is; and what is right."""
     notes = []
-    if script.seeded:
-        return check_seeded(script, sides)
     if script.compared:
-        theirs, wrong = sides["oracle"].run(script, script.commands)
+        wrong, note = compare(script, sides)
         if wrong:
-            return f"PyTorch: {wrong}", ""
-        ours, wrong = sides["same"].run(script, script.commands)
-        compared = numbers_of(script, ours)[: script.first]
-        wrong = wrong or differs(compared, numbers_of(script, theirs)[: script.first])
-        if wrong:
-            return f"beside PyTorch: {wrong}", ""
-        notes.append(f"{len(compared)} numbers are PyTorch's")
+            return wrong, ""
+        notes.append(note)
+        if script.seeded and not script.solo:
+            return "", note
     printed, wrong = sides["same" if script.models else "alone"].run(script, altered(script))
     numbers = numbers_of(script, printed)
     wrong = wrong or rises(script, numbers)
@@ -154,16 +147,20 @@ def check(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
     return (f"as it is: {wrong}" if wrong else ""), "; ".join(notes)
 
 
-def check_seeded(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
-    """The same of one that is compared as it is."""
-    theirs, wrong = sides["seeded"].run(script, script.commands)
+def compare(script: Script, sides: dict[str, Runs]) -> tuple[str, str]:
+    """The same of the two runs whose numbers are compared."""
+    theirs, wrong = sides["seeded" if script.seeded else "oracle"].run(script, script.commands)
     if wrong:
         return f"PyTorch: {wrong}", ""
-    ours, wrong = sides["installed" if script.models else "alone"].run(script, script.commands)
-    numbers = numbers_of(script, ours)
-    wrong = wrong or differs(numbers, numbers_of(script, theirs), SEEDED, 1.0)
-    wrong = wrong or rises(script, numbers)
-    return wrong, f"{len(numbers)} numbers from the seed are PyTorch's"
+    side = ("installed" if script.models else "alone") if script.seeded else "same"
+    ours, wrong = sides[side].run(script, script.commands)
+    numbers, expected = (numbers_of(script, each)[: script.first] for each in (ours, theirs))
+    bounds = (SEEDED, 1.0) if script.seeded else (TOLERANCE, 0.01)
+    wrong = wrong or differs(numbers, expected, *bounds)
+    if script.seeded:
+        wrong = wrong or rises(script, numbers)
+    where = "from the seed " if script.seeded else ""
+    return wrong and f"beside PyTorch: {wrong}", f"{len(numbers)} numbers {where}are PyTorch's"
 
 
 def main() -> None:

@@ -327,7 +327,9 @@ class Tensor(AutogradMembers, metaclass=ClassOfTensors):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        arguments = (type(self), pickled_value(self), self._requires_grad)
+        # None for a plain one, whose class goes by the name of what the frontend is installed as.
+        kind = None if type(self) is Tensor else type(self)
+        arguments = (kind, pickled_value(self), self._requires_grad)
         return _unpickled, arguments, added_attributes(self) or None
 
 
@@ -377,8 +379,8 @@ def unpickled_value(value: np.ndarray | TensorType) -> Tensor:
     return make(value, TensorType.of(value))
 
 
-def _unpickled(cls: type, value: Any, requires_grad: bool) -> Any:
-    return Tensor._make_subclass(cls, unpickled_value(value), requires_grad)
+def _unpickled(cls: type | None, value: Any, requires_grad: bool) -> Any:
+    return Tensor._make_subclass(cls or Tensor, unpickled_value(value), requires_grad)
 
 
 def make(value: Any, type: TensorType) -> Tensor:

@@ -72,6 +72,10 @@ def strides_of(tensor: Any, captured: Any) -> Strides:
         shape = generic(view.attributes["shape"])
         known = reshaped_strides(parent, strides, shape)
         return row_major(shape) if known is None else known
+    if view.op.name == "view_as_real":
+        return (*(2 * step for step in strides), 1)
+    if view.op.name == "view_as_complex":
+        return tuple(step // 2 for step in strides[:-1])
     return _of_movement(view, parent, strides)
 
 

@@ -213,6 +213,19 @@ def test_state_dicts_come_from_files_and_not_from_networks(tmp_path: Path) -> No
         torch.hub.load_state_dict_from_url("https://example.org/weights.pth")
 
 
+def test_a_state_dict_that_is_kept_is_not_hashed_again(tmp_path: Path) -> None:
+    """PyTorch checks what it fetches."""
+    path = tmp_path / "weights-00000000.pth"
+    torch.save({"w": torch.ones(2)}, path)
+    load = torch.hub.load_state_dict_from_url
+    kept = load(
+        "https://example.org/weights-00000000.pth", model_dir=str(tmp_path), check_hash=True
+    )
+    assert kept["w"].tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match='invalid hash value \\(expected "00000000"'):
+        load(str(path), model_dir=str(tmp_path / "other"), check_hash=True)
+
+
 def test_comparing_tensors() -> None:
     torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-7)
     with pytest.raises(AssertionError, match="Mismatched elements: 1 / 2"):

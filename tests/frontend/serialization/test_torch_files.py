@@ -297,6 +297,18 @@ def test_a_whole_module_is_loaded_where_its_classes_are_allowed(tmp_path: Path) 
             torch.load(path)
 
 
+def test_a_whole_module_does_not_name_what_the_frontend_is_installed_as(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Scaled()
+    torch.save(model, tmp_path / "plain.pt")
+    monkeypatch.setattr(torch.Tensor, "__module__", "torch")  # as install_as does
+    torch.save(model, tmp_path / "installed.pt")
+    assert (tmp_path / "plain.pt").read_bytes() == (tmp_path / "installed.pt").read_bytes()
+    with torch.serialization.safe_globals(CLASSES):
+        assert torch.load(tmp_path / "installed.pt").plain.tolist() == [0, 1, 2]
+
+
 def test_what_is_not_allowed_is_not_run(tmp_path: Path) -> None:
     class Attack:
         def __reduce__(self) -> Any:

@@ -96,5 +96,7 @@ def test_cs_tuples_with_names() -> None:
     assert is_structseq_instance(time.localtime())
     assert not is_structseq_instance((1, 2))
     assert torch._utils._get_device_module("cpu") is torch.cpu
+    assert torch.get_device_module() is torch.get_device_module(torch.device("cpu")) is torch.cpu
+    assert torch.get_device_module("cuda:0") is torch.cuda
     with pytest.raises(RuntimeError, match="Device 'tpu' does not have"):
         torch._utils._get_device_module("tpu")

@@ -256,3 +256,40 @@ def test_graphs_move_the_bits_of_uint64() -> None:
             np.testing.assert_array_equal(got.numpy(), expected, strict=True)
     with pytest.raises(NotImplementedError, match="not implemented for 'UInt64'"):
         torch.compile(lambda x: x < x)(x)
+
+
+def _pairs_in_a_row(z: Any) -> Any:
+    torch.view_as_real(z).reshape(-1).mul_(2)
+    return z * 1
+
+
+def _numbers_in_a_row(z: Any) -> Any:
+    pairs = torch.view_as_real(z) * 1
+    torch.view_as_complex(pairs).reshape(-1).mul_(2)
+    return pairs
+
+
+def _turned_numbers_in_a_row(z: Any) -> Any:
+    turned = torch.view_as_complex(torch.view_as_real(z).transpose(0, 1))
+    turned.reshape(-1).mul_(2)  # a copy
+    return z * 1
+
+
+def _solution(z: Any) -> Any:
+    return torch.linalg.solve(z[:, :3], z[:, 3])
+
+
+@pytest.mark.parametrize(
+    "function, times",
+    [(_pairs_in_a_row, 2), (_numbers_in_a_row, 2), (_turned_numbers_in_a_row, 1), (_solution, 0)],
+)
+def test_which_memory_a_view_of_parts_has_in_a_trace(function: Any, times: int) -> None:
+    """What is written into another shape of it is written into the numbers, as in eager mode."""
+    random = np.random.default_rng(0)
+    numbers = (random.standard_normal((3, 4, 2)) @ [1, 1j]).astype(np.complex64)
+    eager = function(torch.tensor(numbers))
+    assert torch.equal(torch.compile(function, fullgraph=True)(torch.tensor(numbers)), eager)
+    if times:
+        written = numbers * times
+        expected = written.view(np.float32).reshape(eager.shape) if eager.dim() == 3 else written
+        np.testing.assert_array_equal(eager.numpy(), expected)
