@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from frontend.engine.eager.dispatch import apply_binary, apply_unary
+from frontend.engine.eager.dispatch import apply_binary, apply_unary, filled
 from frontend.engine.eager.promotion import aligned, casted
 from frontend.engine.tensors.dtypes import SCALAR_NAMES
 from frontend.engine.tensors.generator import drawn_on
@@ -103,12 +103,14 @@ def normal(
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     kind = tensors[0].dtype if tensors else kind_of(dtype, out, STATE.default_dtype)
-    if not kind.is_float:
-        raise not_implemented("normal_kernel_cpu", kind)
     with no_grad():
         if tensors:
             mean, std = aligned((mean, std), kind)
         shape = mean._sizes if tensors else shape_of((size,), "normal()")
+        if not kind.is_float:
+            if 0 in shape:
+                return stored(filled(0, kind, shape), out)
+            raise not_implemented("normal_kernel_cpu", kind)
         source = drawn_on(mean.device if tensors else device, generator)
         if not tensors:
             numbers = normal_numbers(shape, kind, source, float(mean), float(std))

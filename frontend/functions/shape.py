@@ -15,6 +15,7 @@ import numpy as np
 from frontend.engine.eager.autocasting import widest_precision
 from frontend.engine.eager.dispatch import CONTEXT, joined_plainly, slices_plainly
 from frontend.engine.eager.promotion import casted, result_type
+from frontend.engine.tensors.limits import wrapped
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.symbolic_numbers import slice_ends, whole
@@ -412,4 +413,5 @@ def padded(input: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -
         "high": tuple(max(high, 0) for _, high in widths),
         "interior": (0,) * len(widths),
     }
-    return CONTEXT.apply(m.pad, (input, lift(value, input)), attributes)[0]
+    number = lift(wrapped(value, input.dtype), input)
+    return CONTEXT.apply(m.pad, (input, number), attributes)[0]

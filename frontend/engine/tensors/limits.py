@@ -119,6 +119,14 @@ def fitting(number: Any, kind: DType, *, computed: bool = False) -> Any:
     return number
 
 
+def wrapped(number: Any, kind: DType) -> Any:
+    """A number that fits `kind`, as it holds it: a negative whole one of an unsigned type is what
+    is modulo its range."""
+    if isinstance(number, int) and number < 0 and kind.is_integer and not limits(kind)[0]:
+        return number + int(limits(kind)[1]) + 1
+    return number
+
+
 _HELD_BY_ALL = (DType.bool, DType.f64, DType.c64, DType.c128)
 
 

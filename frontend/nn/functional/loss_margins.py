@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.engine.eager.dispatch import CONTEXT
+from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.symbolic_numbers import as_float
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise, ranges
@@ -16,6 +17,7 @@ from frontend.nn.functional.activation import logsigmoid
 from frontend.nn.functional.distance import pairwise_distance
 from frontend.nn.functional.reduction import reduced, reduction_of
 from graphc.errors import AttributeValueError, ShapeError
+from graphc.ir.types import DType
 from graphc.ops import indexing
 
 
@@ -33,8 +35,9 @@ def hinge_embedding_loss(
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """input where the target is 1, max(0, margin - input) where it is -1 (the sum of both
-    elsewhere)."""
+    elsewhere). Raises RuntimeError for a margin that the input's dtype does not hold."""
     reduction = reduction_of(size_average, reduce, reduction)
+    margin = fitting(margin, input.dtype) if input.dtype.is_float else margin
     far = pointwise.where(target != 1, _above(as_float(margin) - input), 0.0)
     near = pointwise.where(target != -1, input, 0.0)
     return reduced(far + near, reduction)
@@ -64,7 +67,7 @@ def soft_margin_loss(
     """log(1 + exp(-target · input)), without overflow. The target broadcasts to the input; raises
     RuntimeError where the input would have to."""
     reduction = reduction_of(size_average, reduce, reduction)
-    agreed = input * target
+    agreed = (-input if input.dtype is DType.bool else input) * target  # raises: bools have no sign
     if agreed.shape != input.shape:
         raise fail(
             ShapeError,

@@ -77,8 +77,8 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Half the squared difference where it is smaller than `delta`, beyond that delta times the
-    magnitude less delta/2 (Huber, 1964). `weight` of the input's shape scales elements.
-    Raises RuntimeError unless `delta` is positive."""
+    magnitude less delta/2 (Huber, 1964), in the input's dtype. `weight` of its shape scales
+    elements. Raises RuntimeError unless `delta` is positive."""
     reduction = reduction_of(None, None, reduction)
     warn_of_sizes(input, target)
     if delta <= 0:
@@ -86,6 +86,7 @@ def huber_loss(
             AttributeValueError, "huber_loss does not support non-positive values for delta."
         )
     lost = _huber(_difference(input, target), delta)
+    lost = casted(lost, input.dtype) if input.dtype.is_float else lost
     # With weights the mean is over the elements here, as in PyTorch.
     scaled = _weighted(lost, input, weight, "none" if reduction == "mean" else reduction)
     return scaled.mean() if reduction == "mean" else scaled

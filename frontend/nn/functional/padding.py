@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.engine.eager.autocasting import full_precision
-from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.limits import fitting, wrapped
 from frontend.engine.tensors.symbolic_numbers import is_open
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
@@ -92,7 +92,7 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
     if not any(is_open(number) or number for number in (*low, *high)):
         return _copy(x)
-    number = lift(fill if x.dtype.is_float else int(fill), x)
+    number = lift(fill if x.dtype.is_float else wrapped(int(fill), x.dtype), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
 
 

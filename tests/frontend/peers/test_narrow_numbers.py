@@ -33,7 +33,10 @@ CALLS = (
     f"0.3 * {BF16}", f"{BF16} / 0.3", f"{F16} * 1e5", f"{F16} / 1e6", f"T.special.entr({BF16})",
     f"T.sinc({BF16})", f"{BOOL} ** False", f"{BOOL}.pow(True)",
     f"T.nn.functional.mse_loss({F16}, {BOOL})", f"T.nn.functional.huber_loss({F32}, {BOOL})",
-    f"T.nn.functional.smooth_l1_loss({F16}, {BOOL})",
+    f"T.nn.functional.smooth_l1_loss({F16}, {BOOL})", f"T.nn.functional.huber_loss({F16}, {F32})",
+    f"T.nn.functional.huber_loss({F32}, {BF16}, 'none')", f"T.normal({I8}[:0], 0)",
+    f"T.nn.functional.pad({I8}.byte(), (1, 0), value=-1)", f"T.constant_pad_nd({I8}.byte(), (0, 1), -3)",
+    f"T.addmm({F16}[:1, None], {F16}[None], {F16}[:, None], beta=1e6, alpha=-1e5)",
 )  # fmt: skip
 
 REFUSED = (
@@ -48,6 +51,8 @@ REFUSED = (
     f"T.addmm({I8}.reshape(1, 3), {I8}.reshape(3, 1)[:1], {I8}.reshape(1, 3), beta=300)",
     f"T.addr({I8}, {I8}, {I8}, beta=0.5)", f"T.index_add({I8}, 0, {I64} - 1, {I8}, alpha=300)",
     f"{F32}.float_power_(2)", f"T._foreach_add_([{I8}], [{F32}])",
+    f"T.nn.functional.hinge_embedding_loss({F16}, {F16}, margin=1e6)",
+    f"T.nn.functional.soft_margin_loss({BOOL}, {F32})",
 )  # fmt: skip
 
 
