@@ -45,10 +45,11 @@ def any_place(columns: TileColumns, lane: Variable) -> Index:
     return columns.place(of(number), of(lane))[0]
 
 
-def first_copied(depth: Extent) -> tuple[int | None, Extent]:
+def first_copied(depth: Extent) -> tuple[int | None, int]:
     """For how many indices of the first axis of k a copy is laid out to see what one index takes,
     None being all, and how many these are: of a depth known only at run time for one."""
-    return (1, 1) if known_number(depth) is None else (None, depth)
+    count = known_number(depth)
+    return (1, 1) if count is None else (None, count)
 
 
 def group_size(problem: ContractionProblem, elements: int, target: Target) -> int:
