@@ -22,8 +22,8 @@ from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, und
 from graphc.records import record
 
 __all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "at_least",
-           "at_most", "ceil_div", "dim", "evaluate", "exact_quotient", "fixed", "is_symbolic",
-           "known_number", "ordered_terms", "symbol_of"]  # fmt: skip
+           "at_most", "bounds_of", "ceil_div", "dim", "evaluate", "exact_quotient", "fixed",
+           "is_symbolic", "known_number", "ordered_terms", "symbol_of"]  # fmt: skip
 
 
 @record
@@ -269,6 +269,11 @@ def exact_quotient(dividend: Extent, divisor: Extent) -> Extent | None:
     return _sum(0, parts)
 
 
+def bounds_of(extent: Extent) -> tuple[Bound, Bound]:
+    """Least and greatest value, both inclusive; those of a number are the number."""
+    return (extent, extent) if isinstance(extent, int) else extent.bounds()
+
+
 def always_le(a: Extent, b: Extent) -> bool:
     """Whether a <= b for all sizes within their bounds. False where it is not known, too."""
     difference = b - a
@@ -385,7 +390,7 @@ def _bounds(extent: Dim) -> tuple[Bound, Bound]:
         left = extent - (quotient.dividend - own) * factor
         count = len(left.terms) if isinstance(left, Dim) else 0
         if count < len(extent.terms):
-            low, high = (left, left) if isinstance(left, int) else left.bounds()
+            low, high = bounds_of(left)
             reach = factor * (quotient.divisor - 1)
             return low + min(reach, 0), high + max(reach, 0)
     low = high = extent.constant

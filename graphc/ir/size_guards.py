@@ -17,7 +17,7 @@ from typing import Any
 
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dim_terms import same_terms
-from graphc.ir.dims import Dim, Extent, Symbol, evaluate
+from graphc.ir.dims import Dim, Extent, Symbol, bounds_of, evaluate
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.undecided import answering, answers_now
 from graphc.records import record
@@ -174,8 +174,7 @@ def equal(left: Extent, right: Extent) -> bool:
 
 def _may_be_equal(left: Extent, right: Extent) -> bool:
     """Whether bounds leave it open that extents are equal."""
-    difference = left - right
-    low, high = (difference, difference) if isinstance(difference, int) else difference.bounds()
+    low, high = bounds_of(left - right)
     return low <= 0 <= high
 
 

@@ -131,10 +131,6 @@ class SortPlan:
         others = unflatten(place["line"].number, self.outer)
         return (*others[: self.axis], at, *others[self.axis :])
 
-    def end(self, builder: LoopBuilder) -> LoopValue | int:
-        """Where a line ends."""
-        return self.size if isinstance(self.size, int) else builder.size(self.size)
-
     def key(self, emit: NestEmitter, place: NestPlace, number: LoopValue) -> LoopValue:
         """That of the line's element of this number: an integer in the order of the elements."""
         at = Variable("n", self.size)
@@ -196,7 +192,7 @@ class SortedRuns:
 
     def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
         builder, (keys, positions) = emit.builder, place.memory[self.name]
-        with builder.loop(0, self.plan.end(builder), hint="in") as loop:
+        with builder.loop(0, self.plan.size, hint="in") as loop:
             at = Index.of(0, loop.variable)
             builder.store(keys, at, self.plan.key(emit, place, loop.variable))
             builder.store(positions, at, loop.variable)
@@ -242,7 +238,7 @@ class SelectedRun:
             self._insert(emit, place, key, loop.variable, loop.variable)
         last = builder.const(DType.i64, count - 1)
         worst = builder.load(keys, Index.of(0, last))
-        with builder.loop(count, self.plan.end(builder), carried=[worst], hint="n") as loop:
+        with builder.loop(count, self.plan.size, carried=[worst], hint="n") as loop:
             key = self.plan.key(emit, place, loop.variable)
             with builder.if_(builder.compare("lt", key, *loop.carried)) as branch:
                 with branch.then():

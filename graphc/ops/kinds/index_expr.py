@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Dim, Extent, always_le, always_lt, at_least, exact_quotient
+from graphc.ir.dims import Dim, Extent, always_le, always_lt, at_least, exact_quotient, fixed
 from graphc.ir.undecided import forgets_answers
 
 # Named tuples, all three: expressions live in sets and tables, and tuples are hashed and compared
@@ -124,6 +124,11 @@ class Expr(NamedTuple):
     @property
     def is_constant(self) -> bool:
         return not self.terms
+
+    @property
+    def number(self) -> int:
+        """The constant. Raises UndecidedSizeError for one that is known only at run time."""
+        return fixed(self.constant)
 
     def variables(self) -> frozenset[Variable]:
         """Every variable, also inside quotients."""

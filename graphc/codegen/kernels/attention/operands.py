@@ -15,7 +15,7 @@ from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.attention.heads import Heads, Matrix
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, at_least, ceil_div, fixed
+from graphc.ir.dims import Extent, at_least, ceil_div
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -156,7 +156,7 @@ class Operands(Heads):
                 for row in rows
             ]
             known = number.is_constant
-            behind = depth - fixed(number.constant) * self.lanes if known else self.lanes
+            behind = depth - number.number * self.lanes if known else self.lanes
             count = min(self.lanes, behind)
             start, _ = self.addresses.offset(number * (panels.stride * self.lanes))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):

@@ -14,7 +14,7 @@ from graphc.codegen.kernels.contraction.cost.tiles import Columns, TileColumns
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.target import Target
-from graphc.ir.dims import at_least
+from graphc.ir.dims import Extent, at_least, known_number
 from graphc.ops.kinds.index_expr import Variable, flatten, of
 from graphc.schedule.access import Index
 
@@ -43,6 +43,13 @@ def any_place(columns: TileColumns, lane: Variable) -> Index:
     """The n coordinates of some vector, for asking where its elements lie."""
     number = Variable("probe_v", max(columns.vectors, 2))
     return columns.place(of(number), of(lane))[0]
+
+
+def first_copied(depth: Extent) -> tuple[int | None, int]:
+    """For how many indices of the first axis of k a copy is laid out to see what one index takes,
+    None being all, and how many these are: of a depth known only at run time for one."""
+    count = known_number(depth)
+    return (1, 1) if count is None else (None, count)
 
 
 def group_size(problem: ContractionProblem, elements: int, target: Target) -> int:

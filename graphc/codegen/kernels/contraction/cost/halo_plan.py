@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, bounds_of
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
 from graphc.ops.kinds.movement import Case
@@ -120,6 +120,5 @@ def _reaching(extent: Extent, end: Extent) -> Extent | None:
     known of any number."""
     if always_le(end, extent) or always_le(extent, end):
         return extent
-    missing = end - extent
-    most = missing if isinstance(missing, int) else missing.bounds()[1]
+    _, most = bounds_of(end - extent)
     return extent + most if isinstance(most, int) else None

@@ -15,7 +15,6 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.nests.tails import Run
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, flatten, of
 from graphc.records import record, replace
 from graphc.schedule.access import Index, unflatten
@@ -117,7 +116,7 @@ class Columns:
         lanes = vectors * self.lanes
         if not block.is_constant:
             return lanes
-        return min(lanes, self.lanes_used - fixed(block.constant) * self.lanes)
+        return min(lanes, self.lanes_used - block.number * self.lanes)
 
     @property
     def is_plain(self) -> bool:

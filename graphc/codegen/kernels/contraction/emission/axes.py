@@ -26,7 +26,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Variable, flatten, of
 from graphc.records import record, replace
@@ -89,10 +89,10 @@ class VectorCells:
     def coordinates(self, position: int) -> tuple[int, ...]:
         columns = self.columns
         row, block = columns.row_and_block(of(position))
-        first = fixed(block.constant) * columns.lanes
+        first = block.number * columns.lanes
         lanes = range(first, min(first + columns.lanes, columns.lanes_used))
         at = (columns.index(of(lane), row) for lane in lanes)
-        return tuple(fixed(flatten(index, self.shape).constant) for index in at)
+        return tuple(flatten(index, self.shape).number for index in at)
 
 
 def vector_axis(problem: ContractionProblem, columns: Columns, name: str = COLUMNS) -> Axis:

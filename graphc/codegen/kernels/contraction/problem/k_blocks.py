@@ -17,7 +17,7 @@ from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Extent, always_le, fixed, is_symbolic
+from graphc.ir.dims import Extent, always_le, fixed, is_symbolic, known_number
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -33,14 +33,12 @@ def cut(k: Shape, each: int = 1) -> tuple[int, int]:
     UndecidedSizeError."""
     inner = each
     for axis in reversed(range(len(k))):
-        extent: Extent = k[axis]
-        if not is_one_block(inner * extent):
-            if axis > 0 and not isinstance(extent, int):
-                raise UndecidedSizeError(f"where sums over {extent} are cut depends on it")
+        count = known_number(k[axis])
+        if count is None and axis > 0:
+            raise UndecidedSizeError(f"where sums over {k[axis]} are cut depends on it")
+        if count is None or inner * count > K_BLOCK:
             return axis, max(K_BLOCK // inner, 1)
-        if axis == 0 and not isinstance(extent, int):
-            return 0, max(K_BLOCK // inner, 1)
-        inner *= fixed(extent)
+        inner *= count
     return 0, k[0] if k else 1
 
 

@@ -13,7 +13,7 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.kernels.typical import DOUBLED, IMAGES, ROWS, typical
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import ceil_div, fixed, is_symbolic, known_number
+from graphc.ir.dims import ceil_div, is_symbolic, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -153,7 +153,7 @@ class ContractionView:
         steps = self.steps
         classes = []
         for flat in range(math.prod(steps)):
-            offsets = tuple(fixed(item.constant) for item in unflatten(of(flat), steps))
+            offsets = tuple(item.number for item in unflatten(of(flat), steps))
             extents = tuple(
                 -(-(dim - offset) // step)
                 for dim, offset, step in zip(self.n, offsets, steps, strict=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 
 from graphc.codegen.elements.addresses import Guard
-from graphc.codegen.kernels.contraction.cost.costs import TRANSPOSED, group_size, note
+from graphc.codegen.kernels.contraction.cost.costs import TRANSPOSED, first_copied, group_size, note
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan, plan_halo
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, vector_registers
 from graphc.codegen.kernels.contraction.cost.tilings import first_unrolled
@@ -90,7 +90,7 @@ class DepthwiseWgradPlan:
         lanes = problem.lanes_for(view.batch[-1])
         unrolled = first_unrolled(view, False)
         depth = view.k[0]
-        at_once, members = (None, depth) if isinstance(depth, int) else (1, 1)
+        at_once, members = first_copied(depth)
         whole = _halos(problem, lanes, unrolled, at_once)
         if whole is None:
             return

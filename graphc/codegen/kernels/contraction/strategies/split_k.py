@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from graphc.codegen.kernels.contraction.cost.costs import group_size, note
+from graphc.codegen.kernels.contraction.cost.costs import first_copied, group_size, note
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloPlan
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile, Tile
 from graphc.codegen.kernels.contraction.cost.tilings import Tiling, tilings
@@ -91,8 +91,7 @@ class SplitKPlan:
         for tiling in tilings(problem, target, limit):
             if not wants_groups(tiling) or tiling.packing is not None or tiling.halo is not None:
                 continue
-            depth = problem.view.k[0]
-            whole, members = (None, depth) if isinstance(depth, int) else (1, 1)
+            whole, members = first_copied(problem.view.k[0])
             read = None if column_read(tiling, target) else halo_read(tiling, whole)
             if read is None or read.halo is None:
                 continue
@@ -107,7 +106,7 @@ class SplitKPlan:
                 tiling.bound + read.cost + results,
                 note(
                     problem, "split k", f"{tiling.description}, {read.description}, {group} of "
-                    f"{depth} at a time", products=tiling.products, copies=read.cost,
+                    f"{problem.view.k[0]} at a time", products=tiling.products, copies=read.cost,
                     reordered=results,
                 ),
             )  # fmt: skip

@@ -1,0 +1,184 @@
+"""Where kernels ask whether a size is a number, and where they write loops of their own.
+
+Whether an extent is known is answered by the number's module (ir/dims.py, loop_ir/numbers.py), and
+a range is cut by a split's tail, in the nests' writer. What still asks elsewhere has a bound by
+file, which only falls: a file that asks less takes the lower number, and at 0 its line goes. An
+`isinstance` counts where it tells numbers from sizes by type alone; some tell other things (a lane,
+an attribute), which only makes the bound less strict.
+
+    python tests/codegen/test_size_questions.py    prints the tables of the tree as it is
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import graphc.codegen
+
+ROOT = Path(graphc.codegen.__file__).parent
+QUESTIONS = ("always_le", "always_lt", "fixed", "is_symbolic")
+TYPES = {"int", "Dim", "DimQuotient"}
+ANSWERING = {"loop_ir/numbers.py", "nests/nest.py", "nests/tails.py", "nests/writer.py"}
+"""The number's module of a kernel, and the writer with what it writes: an axis, its splits."""
+
+
+ASKED = {
+    "elements/addresses.py": 5,
+    "elements/combination.py": 4,
+    "elements/copier.py": 1,
+    "elements/loop_cut.py": 2,
+    "elements/outer_blocks.py": 3,
+    "elements/reduction.py": 6,
+    "kernels/attention/heads.py": 5,
+    "kernels/attention/nest.py": 2,
+    "kernels/attention/operands.py": 1,
+    "kernels/attention/parts.py": 4,
+    "kernels/attention/plan.py": 2,
+    "kernels/common.py": 2,
+    "kernels/contraction/cost/broadcast_packing.py": 1,
+    "kernels/contraction/cost/costs.py": 1,
+    "kernels/contraction/cost/halo_plan.py": 7,
+    "kernels/contraction/cost/tilings.py": 8,
+    "kernels/contraction/cost/vector_read.py": 4,
+    "kernels/contraction/cost/winograd.py": 1,
+    "kernels/contraction/operands/broadcast_operand.py": 1,
+    "kernels/contraction/operands/halo.py": 8,
+    "kernels/contraction/operands/k_groups.py": 1,
+    "kernels/contraction/operands/panel.py": 2,
+    "kernels/contraction/problem/k_blocks.py": 8,
+    "kernels/contraction/problem/problem.py": 1,
+    "kernels/contraction/problem/view.py": 1,
+    "kernels/contraction/problem/windows.py": 3,
+    "kernels/contraction/strategies/blocked.py": 2,
+    "kernels/contraction/strategies/depthwise_wgrad.py": 3,
+    "kernels/contraction/strategies/grouped.py": 1,
+    "kernels/contraction/strategies/open_columns.py": 5,
+    "kernels/contraction/strategies/register_tile.py": 3,
+    "kernels/contraction/strategies/scaled_blocks.py": 2,
+    "kernels/contraction/strategies/sized.py": 2,
+    "kernels/contraction/strategies/split_k.py": 3,
+    "kernels/contraction/strategies/tap_list_conv.py": 3,
+    "kernels/elementwise/columns.py": 2,
+    "kernels/elementwise/emitter.py": 1,
+    "kernels/elementwise/kept_values.py": 1,
+    "kernels/elementwise/phases.py": 4,
+    "kernels/elementwise/problem.py": 1,
+    "kernels/elementwise/stages.py": 2,
+    "kernels/elementwise/transposed.py": 1,
+    "kernels/elementwise/widths.py": 2,
+    "kernels/preferred_layouts.py": 3,
+    "kernels/scan.py": 2,
+    "kernels/scatter.py": 5,
+    "kernels/sort.py": 3,
+    "kernels/typical.py": 1,
+    "llvm/kernel.py": 3,
+    "llvm/ops.py": 1,
+    "llvm/size_text.py": 3,
+    "loop_ir/builder.py": 2,
+    "loop_ir/nodes.py": 3,
+    "loop_ir/opcodes.py": 3,
+    "loop_ir/verifier.py": 6,
+    "nests/sums_verifier.py": 2,
+    "nests/verifier.py": 1,
+    "program/compiled_spec.py": 2,
+    "program/driver.py": 1,
+    "program/host_kernels.py": 2,
+    "program/on_threads.py": 1,
+    "program/size_table.py": 3,
+}
+"""Questions by file."""
+LOOPS = {
+    "elements/copier.py": 1,
+    "elements/loop_cut.py": 2,
+    "elements/outer_blocks.py": 1,
+    "elements/reduction.py": 4,
+    "kernels/attention/heads.py": 2,
+    "kernels/attention/parts.py": 2,
+    "kernels/contraction/emission/emitter.py": 1,
+    "kernels/contraction/emission/tile_results.py": 1,
+    "kernels/contraction/operands/k_groups.py": 2,
+    "kernels/contraction/operands/pairs_view.py": 1,
+    "kernels/contraction/problem/k_blocks.py": 5,
+    "kernels/contraction/strategies/blocked.py": 3,
+    "kernels/contraction/strategies/direct_conv.py": 2,
+    "kernels/contraction/strategies/grouped.py": 1,
+    "kernels/contraction/strategies/scaled_blocks.py": 1,
+    "kernels/contraction/strategies/tap_list.py": 2,
+    "kernels/contraction/strategies/tap_list_conv.py": 2,
+    "kernels/scan.py": 1,
+    "kernels/serial.py": 1,
+    "kernels/sort.py": 5,
+    "libm/integer_math.py": 1,
+}
+"""Loops written with the builder by hand, by file; those over reduced coordinates are a leaf's."""
+
+
+def name_of(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return called.attr
+    return called.id if isinstance(called, ast.Name) else ""
+
+
+def kind(node: ast.AST) -> str | None:
+    """What is asked of a size, "loop" for a loop that is written, None for anything else."""
+    if isinstance(node, ast.Attribute) and node.attr == "is_symbolic":
+        return "is_symbolic"
+    if not isinstance(node, ast.Call):
+        return None
+    name = name_of(node.func)
+    if name in QUESTIONS:
+        return name
+    if name == "isinstance" and len(node.args) == 2:
+        types = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+        return "isinstance" if types and types <= TYPES else None
+    receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+    is_loop = name == "loop" and receiver is not None and name_of(receiver) in ("b", "builder")
+    return "loop" if is_loop else None
+
+
+def counts() -> Iterator[tuple[str, Counter[str]]]:
+    """Of each file the questions and loops by kind."""
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        every = (kind(node) for node in ast.walk(tree))
+        yield path.relative_to(ROOT).as_posix(), Counter(each for each in every if each)
+
+
+def questions() -> dict[str, int]:
+    asked = ((file, sum(kinds.values()) - kinds["loop"]) for file, kinds in counts())
+    return {file: count for file, count in asked if count and file not in ANSWERING}
+
+
+def loops() -> dict[str, int]:
+    written = ((file, kinds["loop"]) for file, kinds in counts())
+    return {file: count for file, count in written if count and file not in ANSWERING}
+
+
+@pytest.mark.parametrize("counted, bounds", [(questions, ASKED), (loops, LOOPS)])
+def test_no_file_asks_or_loops_more(
+    counted: Callable[[], dict[str, int]], bounds: dict[str, int]
+) -> None:
+    assert counted() == bounds, "more needs a reason and a split's tail; fewer lower the bound"
+
+
+def test_what_counts() -> None:
+    text = """
+if is_symbolic(view.n) or x.is_symbolic or isinstance(extent, int | Dim) or (
+    always_le(1, dims.fixed(n))
+):
+    with emit.builder.loop(0, 4) as loop, b.loop(0, n), emit.copier.loop(n, "row", row):
+        isinstance(bound, int | LoopValue), isinstance(value, float), extent.fixed
+"""
+    asked = Counter(each for node in ast.walk(ast.parse(text)) if (each := kind(node)))
+    expected = {"is_symbolic": 2, "isinstance": 1, "always_le": 1, "fixed": 1, "loop": 2}
+    assert asked == expected
+
+
+if __name__ == "__main__":
+    for title, table in (("ASKED", questions()), ("LOOPS", loops())):
+        print(f"{title} ({sum(table.values())}) =", *table.items(), sep="\n    ")
