@@ -18,7 +18,6 @@ product's rows are positions again, and then nothing is transposed in memory.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 from graphc.ir.copying import replayed
@@ -66,6 +65,7 @@ class _Sinking:
         self.outputs = set(graph.outputs)
         self.behind_products: set[int] = set()
         """Nodes of the draft: products, and elementwise work on their results."""
+        self.read_by_products: set[Value] | None = None
 
     def run(self) -> Graph:
         return replayed(self.graph, self.draft, self._visit)
@@ -97,7 +97,7 @@ class _Sinking:
             moves = self._moves(value)
             if not moves.steps or moves.source.node not in self.behind_products:
                 continue
-            if self._read_elementwise(old) and (moves.keep_order or old in self._read_by_products):
+            if self._read_elementwise(old) and (moves.keep_order or old in self._rows()):
                 return moves
         return None
 
@@ -117,7 +117,12 @@ class _Sinking:
             op not in (INPUT, CONSTANT) and isinstance(lookup(op), Elementwise) for op in readers
         )
 
-    @cached_property
+    def _rows(self) -> set[Value]:
+        """`_read_by_products`, which most graphs never ask for."""
+        if self.read_by_products is None:
+            self.read_by_products = self._read_by_products()
+        return self.read_by_products
+
     def _read_by_products(self) -> set[Value]:
         """The values of the graph that products read, as they are or through movements and
         elementwise work: as rows, if they lie so in memory."""

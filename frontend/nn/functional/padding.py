@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.engine.eager.autocasting import full_precision
-from frontend.engine.tensors.limits import fitting, wrapped
-from frontend.engine.tensors.symbolic_numbers import is_open
+from frontend.engine.tensors.limits import fitting
+from frontend.engine.tensors.symbolic_numbers import as_float, is_open
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.declarations import public
 from frontend.functions.layout import contiguous
@@ -36,7 +36,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     pairs = _pairs(input, pad)
     if mode == "constant":
-        return padded(input, pairs, 0 if value is None else fitting(value, input.dtype))
+        # A float, as in PyTorch: of an unsigned type -1 is no number then.
+        return padded(input, pairs, 0 if value is None else fitting(as_float(value), input.dtype))
     if mode not in _SIDES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
@@ -92,7 +93,7 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
     if not any(is_open(number) or number for number in (*low, *high)):
         return _copy(x)
-    number = lift(fill if x.dtype.is_float else wrapped(int(fill), x.dtype), x)
+    number = lift(fill if x.dtype.is_float else int(fill), x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
 
 
