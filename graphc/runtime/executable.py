@@ -25,7 +25,7 @@ from graphc.ir.nodes import Graph
 from graphc.ir.types import Shape, TensorType
 from graphc.runtime.allocator import keep_freed_memory
 from graphc.runtime.blocks import uninitialised
-from graphc.runtime.native_call import NO_WORKERS, CallFrame, entering, slots
+from graphc.runtime.native_call import NO_WORKERS, CallFrame, SlotTable, entering, slot_table
 from graphc.runtime.pool import CELL, ensure
 from graphc.runtime.program import Details, Program
 from graphc.schedule.memory import summary
@@ -56,7 +56,9 @@ class Executable:
         details: Details,
         target: Target,
         timings: dict[str, float],
+        like: Executable | None = None,
     ):
+        """`like`: that of the same program at other sizes."""
         keep_freed_memory()
         self._graph = graph
         self.target = target
@@ -75,9 +77,10 @@ class Executable:
             for type in (program.output_types[output] for output in fresh_outputs)
         ]
         first = len(program.argument_types)
-        self._slots, self._alive = slots(
-            program.argument_types, set(self._updated), [first + output for output in fresh_outputs]
-        )
+        self._slots: SlotTable = slot_table(
+            program.argument_types, set(self._updated),
+            [first + output for output in fresh_outputs], None if like is None else like._slots,
+        )  # fmt: skip
         # Where each output lies among the arguments and the fresh arrays behind them.
         at = {output: first + number for number, output in enumerate(fresh_outputs)}
         results = [{**aliased, **at}[i] for i in range(len(program.output_types))]
@@ -342,7 +345,7 @@ class CallMemory:
         self.table[count] = ctypes.addressof(self._sizes)
         self._call = CallFrame(
             arguments + len(owner._fresh), arguments,
-            ctypes.addressof(owner._slots), ctypes.addressof(self.table),
+            ctypes.addressof(owner._slots.slots), ctypes.addressof(self.table),
             self._block, native.address, id(np.ndarray),
             bool(owner._updated), owner.schedule.threads, ctypes.addressof(CELL),
         )  # fmt: skip

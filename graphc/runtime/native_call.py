@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,17 +66,33 @@ class CallFrame(ctypes.Structure):
     )  # fmt: skip
 
 
-def slots(
-    arguments: Sequence[TensorType], updated: set[int], fresh: Sequence[int]
-) -> tuple[Any, list[Any]]:
-    """The table of slots: arguments, then arrays for the outputs at the positions `fresh` of the
-    driver's table; and what it points to, to be kept alive with it."""
+class SlotTable(NamedTuple):
+    """What arguments have to be: their slots, and for each its type and what the slot points to."""
+
+    slots: Any
+    types: Sequence[TensorType]
+    alive: list[Any]
+
+
+def slot_table(
+    arguments: Sequence[TensorType], updated: set[int], fresh: Sequence[int],
+    like: SlotTable | None = None,
+) -> SlotTable:  # fmt: skip
+    """Slots for arguments, then arrays for the outputs at the positions `fresh` of the driver's
+    table. `like`: that of the same program at other sizes, in which most types are the same ones:
+    of a model with hundreds of weights a slot each would take a millisecond."""
     slots = (ArgumentSlot * max(len(arguments) + len(fresh), 1))()
-    alive: list[Any] = []
-    for number, type in enumerate(arguments):
+    known: Sequence[TensorType | None] = [None] * len(arguments)
+    alive: list[Any] = [None] * len(arguments)
+    if like is not None:
+        ctypes.memmove(slots, like.slots, ctypes.sizeof(slots))
+        known, alive = like.types, [*like.alive]
+    for number, (type, before) in enumerate(zip(arguments, known, strict=True)):
+        if type is before:
+            continue
         dimensions = (ctypes.c_int64 * max(len(type.shape), 1))(*type.shape)
         descriptor = type.dtype.numpy
-        alive += [dimensions, descriptor]
+        alive[number] = dimensions, descriptor
         flags = CONTIGUOUS | ALIGNED | (WRITEABLE if number in updated else 0)
         slots[number] = ArgumentSlot(
             id(descriptor), len(type.shape), ctypes.addressof(dimensions), flags, type.nbytes,
@@ -84,7 +100,7 @@ def slots(
         )  # fmt: skip
     for number, entry in enumerate(fresh, len(arguments)):
         slots[number] = ArgumentSlot(None, 0, None, 0, 0, 0, entry)
-    return slots, alive
+    return SlotTable(slots, arguments, alive)
 
 
 @functools.cache

@@ -130,6 +130,11 @@ class SizedExecutable:
             self._instances.popitem(last=False)
         return instance
 
+    def newest(self, sized: SizedProgram) -> Instance | None:
+        """The newest instance of a program that is kept."""
+        kept = reversed(self._instances.values())
+        return next((one for one in kept if one._sized is sized), None)
+
     def runs(self, instance: Instance) -> None:
         """An instance is about to run: the one that did before gives its memory back, and this one
         takes it."""
@@ -171,7 +176,9 @@ class Instance(Executable):
             return at_sizes(optimised, sizes), plan_at(plan, sizes)
 
         program = program_at(sized.program, sizes)
-        super().__init__(owner.graph, program, details, owner.target, sized.timings)
+        super().__init__(
+            owner.graph, program, details, owner.target, sized.timings, owner.newest(sized)
+        )
         self._owner = owner
         self._sizes = sizes
         self._sized = sized

@@ -105,12 +105,22 @@ class CompiledFunction:
         return self._fallback.run(refusal, self.function, arguments, keywords, leaves)
 
     def _first_call(self, key: Signature, leaves: list[Tensor], structure: Any, plain: bool) -> Any:
-        """A call that nothing serves yet. `plain`: its arguments are distinct tensors."""
-        with uncollected():
-            one = self._specialization(key, leaves, structure)
+        """A call at sizes or of a kind that nothing serves yet. `plain`: its arguments are distinct
+        tensors."""
+        known = one = self._of_known_program(key, leaves)
+        if one is None:
+            with uncollected():
+                one = self._specialization(key, leaves, structure)
         if plain and not one.program.free.are_read:
             self._known.cache = InlineCache(one, leaves)
-        return self._try(one, leaves)
+        return self._try(one, leaves) if known is None else one.call(leaves)
+
+    def _of_known_program(self, key: Signature, leaves: list[Tensor]) -> Specialization | None:
+        """`_known_at_sizes`, which fits; None too where there is an error, which comes again."""
+        try:
+            return self._known_at_sizes(key, leaves)
+        except GraphError:
+            return None
 
     def _try(self, specialization: Specialization, leaves: list[Tensor]) -> Any:
         """A call that raises has done nothing: what Python did at its trace is undone, too, and

@@ -45,11 +45,15 @@ class Decider:
 
 def _in_each_epoch(lines: list[str], constants: Constants) -> list[str]:
     """What is read for as long as an epoch lasts is read after the epoch is: a write in between has
-    the next call look again."""
+    the next call look again. Guards that held in it hold for all that have this check, the program
+    at other sizes: a model at a further position asks each of its Modules once."""
+    held = constants.of([None])
     return [
         f"epoch = {constants.of(EPOCH)}.current",
         "if epoch is not one.epoch:",
-        *[f"    {line}" for line in lines],
+        f"    if epoch is not {held}[0]:",
+        *[f"        {line}" for line in lines],
+        f"        {held}[0] = epoch",
         "    one.bind()",
         "    one.epoch = epoch",
     ]
