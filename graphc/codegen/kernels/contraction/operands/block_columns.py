@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.kernels.contraction.cost.costs import CACHE_LINE, PAGE
 from graphc.codegen.kernels.contraction.cost.tiles import Columns
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.block_rows import SIGNED_QUADS
@@ -16,7 +17,7 @@ from graphc.codegen.kernels.contraction.operands.k_groups import GroupSource
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, stored_value
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.ir.types import DType
-from graphc.ops.kinds.index_expr import Expr, resolved
+from graphc.ops.kinds.index_expr import Expr, of, resolved
 from graphc.ops.kinds.movement import Case
 from graphc.ops.nn.block_products import BYTE, QUAD, parts_of
 from graphc.records import record
@@ -87,7 +88,10 @@ class BlockColumns:
         v, step, number = place
         b, together = self.emit.builder, BYTE // bits
         in_step = self.together * int(self.emit.view.attributes["block"]) * bits // BYTE
-        bytes_of_quads = self._bytes(operand, v, step * in_step + number // together * QUAD)
+        row = step * in_step + number // together * QUAD
+        if number % together == 0 and v * QUAD * self.emit.lanes % CACHE_LINE == 0:
+            self._fetch_ahead(operand, v, row)
+        bytes_of_quads = self._bytes(operand, v, row)
         if bits == BYTE:
             return bytes_of_quads
         mask = int.from_bytes(bytes([((1 << bits) - 1) << above] * QUAD), "little", signed=True)
@@ -102,13 +106,32 @@ class BlockColumns:
         amount = b.splat(b.const(DType.i32, abs(down)), self.emit.lanes)
         return b.op("lshr" if down > 0 else "shl", quads, amount)
 
+    def _fetch_ahead(self, operand: int, v: int, row: Expr) -> None:
+        """Asks for what lies a page behind what a single row's product reads: it waits for memory,
+        and processors that fetch ahead by themselves begin anew with each page. (Measured: 3 to
+        4.5 KB gain a tenth, 2 and 8 nothing.)"""
+        place = self.emit.view.place(self._case(operand, v, row, of(0)))
+        if place is not None and self.emit.problem.rows == 1 and self._is_run(operand, v, row):
+            number, linear = place
+            self.emit.evaluator.prefetch(number, linear + PAGE)
+
+    def _case(self, operand: int, v: int, row: Expr, byte: Expr) -> Case:
+        """A byte of the quads of a vector, whose first are in `row`."""
+        column = (self.first + v) * self.emit.lanes + byte // QUAD
+        return Case(operand, (row + byte % QUAD, *self.columns.index(column)))
+
+    def _is_run(self, operand: int, v: int, row: Expr) -> bool:
+        """Whether the bytes of a vector lie side by side."""
+        linear = self.emit.view.linear(self._case(operand, v, row, self.byte))
+        (lane,) = self.byte.variables()
+        return linear is not None and resolved(linear).coefficient(lane) == 1
+
     def _bytes(self, operand: int, v: int, row: Expr) -> LoopValue:
         """Four rows of bytes from `row` on, as an i32 for each column."""
         emit, columns = self.emit, self.columns
         first = (self.first + v) * emit.lanes
-        case = Case(operand, (row + self.byte % QUAD, *columns.index(first + self.byte // QUAD)))
-        linear, (lane,) = emit.view.linear(case), self.byte.variables()
-        if linear is None or resolved(linear).coefficient(lane) != 1:
+        case = self._case(operand, v, row, self.byte)
+        if not self._is_run(operand, v, row):
             source = GroupSource(
                 emit, SIGNED_QUADS, DType.u8, lambda k, n: Case(operand, (k, *columns.index(n)))
             )
