@@ -151,10 +151,10 @@ def run_of_row(problem: ContractionProblem, block: int) -> int:
         return block
     run = max(block, FINEST)
     while run >= FINEST:
-        number, rest = divmod(problem.depth, run)
         place = Variable("probe_place", run)
-        at = of(Variable("probe_run", max(number, 1))) * run + of(place)
-        if not rest and view.runs_along(view.broadcast(problem.batch, row, (at,)), place):
+        k = of(Variable("probe_run", max(problem.depth // run, 1))) * run + of(place)
+        case = view.broadcast(problem.batch, row, (k,))
+        if problem.depth % run == 0 and view.runs_along(case, place):
             return run
         run //= 2
     return 0
