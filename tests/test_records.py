@@ -59,7 +59,7 @@ def test_texts_and_hashes_are_those_of_dataclasses(arguments: tuple[Any, ...]) -
     ours, theirs = (kind(*arguments) for kind in BOTH)
     assert repr(ours).replace("same_class", "") == repr(theirs).replace("same_class", "")
     assert hash(ours) == hash(theirs)
-    assert (ours == BOTH[0](*arguments)) == (theirs == BOTH[1](*arguments))
+    assert ours == BOTH[0](*arguments)  # also of a NaN: as tuples (dataclasses until Python 3.12)
     assert ours != theirs
     assert ours == replace(ours, note="another") and ours != replace(ours, first=9)
 
