@@ -188,7 +188,7 @@ def _places(nodes: list[TapeNode], place_of: Place) -> dict[Any, np.ndarray]:
             if edge is not None:
                 key = id(edge[0])
                 counts[key] = counts.get(key, 0) + 1
-                if edge[0].__class__ is not TapeNode:
+                if isinstance(edge[0], Tensor):
                     leaves[key] = edge
     places: dict[Any, np.ndarray] = {}
     for key, edge in leaves.items():

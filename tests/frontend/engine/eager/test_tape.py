@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -268,3 +269,23 @@ def test_hooks_of_leaves_run_as_soon_as_their_gradient_is_complete() -> None:
     out.sum().backward()
     assert called == ["out", "w", "hidden", "x"]
     assert w.grad.tolist() == pytest.approx([47.182819, 93.890561])
+
+
+def test_a_named_node_between_a_leaf_with_a_place_and_the_loss() -> None:
+    """`grad_fn` gives a node the class of its name; a hook that places a gradient is asked of leaves
+    alone."""
+    asked: list[Any] = []
+
+    class Placing:
+        def place(self, leaf: Any) -> None:
+            asked.append(leaf)
+
+        def __call__(self, leaf: Any) -> None:
+            pass
+
+    weight = torch.ones(3, requires_grad=True)
+    weight.register_post_accumulate_grad_hook(Placing())
+    between = weight * 2 + 1
+    assert "AddBackward0" in repr(between.grad_fn)
+    (between * 3).sum().backward()
+    assert asked == [weight] and weight.grad.tolist() == [6.0] * 3
