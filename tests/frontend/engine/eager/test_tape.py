@@ -272,8 +272,7 @@ def test_hooks_of_leaves_run_as_soon_as_their_gradient_is_complete() -> None:
 
 
 def test_a_named_node_between_a_leaf_with_a_place_and_the_loss() -> None:
-    """`grad_fn` gives a node the class of its name; a hook that places a gradient is asked of leaves
-    alone."""
+    """`grad_fn` gives a node the class of its name; what places gradients is asked of leaves."""
     asked: list[Any] = []
 
     class Placing:
