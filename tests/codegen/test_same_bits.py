@@ -8,6 +8,7 @@ import pytest
 from tests.fuzz import targets
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_drawn_graphs(seed: int) -> None:

@@ -107,6 +107,7 @@ def test_what_it_prints(example: Any, path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("random.gguf: 20 tensors")
 
 
+@pytest.mark.slow
 def test_activations_in_int8(example: Any, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compiled and eager write the same."""
     arguments = ["--prompt", "7,1", "--count", "6", "--activations", "int8"]

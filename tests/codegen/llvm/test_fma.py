@@ -155,6 +155,7 @@ def test_zeros_infinities_and_nans(dtype: Any, computed: Any) -> None:
     assert same(got[~np.isnan(got)], expected[~np.isnan(got)])
 
 
+@pytest.mark.slow
 def test_halves_that_a_product_only_just_misses(computed: Any) -> None:
     """(1 - d)(1 + d) is a half's size but for d * d: the sum of f64 cannot hold that, at any place
     between the greatest f32 and what is subnormal; each lane by itself, others left as they are."""

@@ -89,6 +89,7 @@ def test_of_any_depth(causal: bool) -> None:
     compare(lambda *x: forward(*x, causal=causal), operands, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("causal", [False, True])
 def test_of_half_a_length(causal: bool) -> None:

@@ -136,6 +136,7 @@ GRADIENTS: dict[str, tuple[Program, list[Operand]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_by_the_input(name: str) -> None:
@@ -173,6 +174,7 @@ def product(
 COLUMNS = along(1, 0, 4, 5, 16, 17, 31, 47)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(

@@ -446,6 +446,7 @@ def _asked_for(rank: int, count: int) -> None:
     dist.set_deterministic(False)
 
 
+@pytest.mark.slow
 def test_gradients_that_are_asked_for() -> None:
     checked(1, _asked_for)
     checked(2, _asked_for)

@@ -65,6 +65,7 @@ def left_behind(once: Callable[[Any], None]) -> dict[str, int]:
     return {n: k for n, k in more.items() if k >= 3}
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_of_a_module_that_is_gone() -> None:
     def all_of_them(x: Any) -> None:
         inference(x)
