@@ -61,13 +61,14 @@ def built(name: str, size: str, folder: Path, **options: Any) -> workloads.Prepa
 
 
 def object_call(folder: Path, batch: list[Any]) -> Call:
-    """A call of the library in a folder on these arguments: pointers are made once."""
+    """A call of the library in a folder on these arguments, in the memory where the process reads
+    them: pointers are made once."""
     specification = importlib.util.spec_from_file_location("away", folder / "away.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    state, arrays = module.ModelState(), [_aligned(tensor.numpy()) for tensor in batch]
-    results = [_aligned(np.empty(shape(), dtype)) for dtype, shape in module.RESULTS]
+    state, arrays = module.ModelState(), [tensor.numpy() for tensor in batch]
+    results = [_aligned(shape(), dtype) for dtype, shape in module.RESULTS]
     work = np.empty(module._function("_work_bytes")(), np.uint8)
     places = [each.ctypes.data for each in (state.memory, *arrays, *results, work)]
     pointers, function = [ctypes.c_void_p(place) for place in places], module._function("")
@@ -79,14 +80,13 @@ def object_call(folder: Path, batch: list[Any]) -> Call:
     return call
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins at a cache line, as the process's own results do: vectors that lie across
-    two lines take twice as long."""
-    block = np.empty(array.nbytes + CACHE_LINE, np.uint8)
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Memory for a result that begins at a cache line, as the process's own do: vectors that lie
+    across two lines take twice as long."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    block = np.empty(size + CACHE_LINE, np.uint8)
     first = -block.ctypes.data % CACHE_LINE
-    copy = block[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+    return block[first : first + size].view(dtype).reshape(shape)
 
 
 def least(call: Call, count: int) -> float:

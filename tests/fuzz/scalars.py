@@ -62,7 +62,7 @@ ABSENT = (
 )  # fmt: skip
 """What PyTorch says of a dtype that a function lacks there, and of a source that is written."""
 WRAPPED = (
-    "gradient",
+    "T.gradient(",
     "trapezoid",
     "trapz",
     "searchsorted",

@@ -206,6 +206,9 @@ class CompiledFunction:
     def _known_at_sizes(self, key: Signature, leaves: list[Tensor]) -> Specialization | None:
         """The specialization at these sizes of a program that serves them; None for none."""
         with TRACE_LOCK.specializing:
+            serving = self._known.at_signature(key, leaves)
+            if serving is not None:  # of another thread, in the meantime
+                return serving[0]
             serving = self._known.at_sizes(key, leaves)
             if serving is None:
                 return None
