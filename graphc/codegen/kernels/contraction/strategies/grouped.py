@@ -152,8 +152,8 @@ def run_of_row(problem: ContractionProblem, block: int) -> int:
     run = max(block, FINEST)
     while run >= FINEST:
         place = Variable("probe_place", run)
-        k = of(Variable("probe_run", max(problem.depth // run, 1))) * run + of(place)
-        case = view.broadcast(problem.batch, row, (k,))
+        at = of(Variable("probe_run", max(problem.depth // run, 1))) * run + of(place)
+        case = view.broadcast(problem.batch, row, (at,))
         if problem.depth % run == 0 and view.runs_along(case, place):
             return run
         run //= 2
