@@ -85,6 +85,7 @@ def measured(name: str) -> dict[str, float]:
 def in_process(name: str, folder: str) -> dict[str, float]:
     """The same in a process of its own, with this cache folder."""
     environment = {**os.environ, "GRAPHC_CACHE": folder, "GRAPHC_PROCESSES": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     command = [sys.executable, __file__, "--measure", name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
