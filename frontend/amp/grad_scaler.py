@@ -27,6 +27,8 @@ class GradScaler:
     out where one is not finite, `update()` adapts it. For "cuda", which is not there, it is
     disabled with a warning, as in PyTorch: losses and steps are then as they are."""
 
+    _computes_by_attributes = True
+
     def __init__(
         self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,

@@ -22,6 +22,8 @@ class Distribution:
     checked. Raises ValueError for what is out of range.
     """
 
+    _computes_by_attributes = True
+
     has_rsample = False
     has_enumerate_support = False
     support: Any = None

@@ -98,6 +98,7 @@ class ParameterGroup(Held):
 
     def __getitem__(self, name: Any) -> Any:
         value = dict.__getitem__(self, name)
+        self._check_unchanged(name)
         if STATE.mode is not None and name != "params" and is_plain(value):
             self.take(name, _exactly)
         return value
@@ -113,6 +114,7 @@ class ParameterGroup(Held):
     def frozen(self, name: str) -> Any:
         """An option; in a trace its value is frozen."""
         if STATE.mode is not None:
+            self._check_unchanged(name)
             self.take(name, _exactly)
         return dict.__getitem__(self, name)
 
@@ -123,12 +125,18 @@ class ParameterGroup(Held):
         value = value if index is None else value[index]
         mode = STATE.mode
         if mode is not None:
+            self._check_unchanged(name)
             self.take(name, _whether if optional else _kind)
         if isinstance(value, Tensor):
             return value.reshape(())
         if optional and not value:
             return None
         return value if mode is None else mode.number(self.raw, name, index, DType.f64)
+
+    def _check_unchanged(self, name: str) -> None:
+        effects = getattr(STATE.mode, "effects", None)
+        if effects is not None and name != "params":
+            effects.check_unchanged(self, f"option {name!r}")
 
     def take(self, name: str, how: Callable[[Any], Any]) -> None:
         """Have the trace under way rely on what `how` says of an option."""

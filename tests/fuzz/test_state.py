@@ -22,7 +22,8 @@ FOLLOWED = (
     "bases", "context variable", "thread local", "tensor attribute", "tensor with an attribute",
     "object made inside", "list subclass", "named tuple", "counter", "item set", "attribute set",
     "counter of an object", "decay", "nonlocal counter", "items that count", "flags",
-    "counting module", "tensor attribute set", "set that grows",
+    "counting module", "tensor attribute set", "set that grows", "scheduler", "scaler",
+    "distribution", "distribution that keeps what it computes",
 )  # fmt: skip
 REFUSED = (
     "list that is read and grows", "iterator", "given list changed", "caught value",

@@ -111,6 +111,18 @@ def special_methods(kind: type) -> Iterator[str]:
             yield name
 
 
+def computes_by_attributes(kind: type, name: str = "") -> bool:
+    """Whether methods of a class of ours compute by plain attributes of their object, which anybody
+    may give others (a distribution's parameters, a scale): the method of that name, or some. The
+    class says so, and by `_repeated` which methods a trace leaves to each call."""
+    if not getattr(kind, "_computes_by_attributes", False):
+        return False
+    if not name:
+        return True
+    is_left = name in getattr(kind, "_repeated", ())
+    return not name.startswith("__") and not is_left and hasattr(kind, name)
+
+
 def holds_items(kind: type) -> bool:
     """Whether a class of a library is a container: what its methods give is what it holds."""
     return issubclass(kind, Mapping | Sequence | Set) or any(

@@ -108,6 +108,8 @@ class TracedEffects:
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._handed: list[weakref.ref[HandedOut]] = []
         self.recorded: list[RepeatedEffect] = []
+        # What an effect that is left to each call changes: objects, and options by their groups.
+        self.changing: dict[int, Any] = {}
 
     # -- values ------------------------------------------------------------------------------
 
@@ -152,6 +154,26 @@ class TracedEffects:
         histories = [_History(tensor) for tensor in tensors]
         self.recorded.append(RepeatedEffect(_print, structure, now, histories))
         return True
+
+    def repeat(self, method: Callable[..., Any], arguments: Sequence[Any], changes: Any) -> None:
+        """Each call is to call this method of an object, in its order among what is printed. Code
+        that reads any of what it `changes` behind it is refused."""
+        tensors: list[Tensor] = []
+        structure = tree.flatten((tuple(arguments), {}), tensors)
+        mode: Any = STATE.mode
+        now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
+        self.recorded.append(RepeatedEffect(method, structure, now))
+        self.changing |= {id(each): each for each in changes}
+
+    def check_unchanged(self, value: Any, what: str) -> None:
+        """Raise TraceError where an effect that is left to each call changes `value`."""
+        if id(value) in self.changing:
+            raise TraceError(
+                f"{what} is read behind a step of its scheduler: a compiled function takes that "
+                "step once it is over",
+                hint="read it ahead of the scheduler's step, or outside",
+                location=user_location(),
+            )
 
     def appended(self, containers: Iterable[Items]) -> None:
         """Within a trace: what lists were given that no code reads, each call gives them anew; they
@@ -279,6 +301,18 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments, **keywords)
 
     return noted
+
+
+def repeats(method: Callable[..., Any], arguments: Sequence[Any], changes: Iterable[Any]) -> bool:
+    """Whether the trace under way leaves a call of a method to each call of what is traced."""
+    mode: Any = STATE.mode
+    effects = getattr(mode, "effects", None)
+    if effects is None or mode.in_region or mode.ended:
+        return False
+    if not all(map(_can_be_printed, arguments)):
+        return False
+    effects.repeat(method, arguments, changes)
+    return True
 
 
 def _refusing(function: Callable[..., Any], what: str) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from frontend.engine.tensors.state import no_grad, tracing
 from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tracing.effects import repeats
 from frontend.optim.optimizer import Optimizer
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -20,14 +21,25 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
-def refuse_in_trace(what: str = "a scheduler's step() is called") -> None:
-    """Raise TraceError for a step of a scheduler in a trace: it would be taken once, not again."""
-    if tracing():
-        raise TraceError(
-            f"{what} while tracing; compiled code would not repeat it",
-            hint="call scheduler.step() after the compiled step",
-            location=user_location(),
-        )
+def is_left_to_calls(scheduler: LRScheduler, *arguments: Any) -> bool:
+    """Whether a trace is under way, which leaves this step to each call, once that is over. Raises
+    TraceError where it cannot: with `fullgraph=True`, or where step() is of a class of a user's."""
+    if not tracing():
+        return False
+    step = scheduler.step
+    ours = step.__module__.startswith("frontend.")
+    changes = [scheduler, *scheduler.parts(), *scheduler.optimizer.param_groups]
+    if ours and repeats(step, arguments, changes):
+        return True
+    raise _in_trace("a scheduler's step() is called")
+
+
+def _in_trace(what: str) -> TraceError:
+    return TraceError(
+        f"{what} while tracing; compiled code would not repeat it",
+        hint="call scheduler.step() after the compiled step",
+        location=user_location(),
+    )
 
 
 class LRScheduler:
@@ -39,11 +51,15 @@ class LRScheduler:
     but an Optimizer, KeyError where it is to go on and the groups have no `initial_lr`.
     """
 
+    _computes_by_attributes = True
+    _repeated = ("step",)
+
     _get_lr_called_within_step = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = need_optimizer(optimizer)
-        refuse_in_trace("a scheduler is made")
+        if tracing():
+            raise _in_trace("a scheduler is made")
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", taken(group["lr"]))
@@ -66,6 +82,10 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
+    def parts(self) -> list[LRScheduler]:
+        """The schedulers that this one is made of."""
+        return []
+
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
@@ -84,7 +104,8 @@ class LRScheduler:
 
     def step(self, epoch: Any = None) -> None:
         """Go to the next epoch (or to `epoch`) and set the learning rates."""
-        refuse_in_trace()
+        if is_left_to_calls(self, epoch):
+            return
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch "

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.optim.lr_scheduler.base import LRScheduler, put, refuse_in_trace, taken
+from frontend.optim.lr_scheduler.base import LRScheduler, is_left_to_calls, put, taken
 from frontend.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from frontend.optim.optimizer import Optimizer
 
@@ -44,6 +44,9 @@ class _Several(LRScheduler):
     """What both share: state dicts with those of the schedulers inside."""
 
     _schedulers: list[Any]
+
+    def parts(self) -> list[LRScheduler]:
+        return [each for one in self._schedulers for each in (one, *one.parts())]
 
     def state_dict(self) -> dict[str, Any]:
         left_out = ("optimizer", "_schedulers")
@@ -90,7 +93,8 @@ class SequentialLR(_Several):
         self._last_lr = running.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        refuse_in_trace()
+        if is_left_to_calls(self):
+            return
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
@@ -117,7 +121,8 @@ class ChainedScheduler(_Several):
         self._last_lr = self._rates()
 
     def step(self) -> None:  # type: ignore[override]
-        refuse_in_trace()
+        if is_left_to_calls(self):
+            return
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.optim.lr_scheduler.base import LRScheduler, refuse_in_trace
+from frontend.optim.lr_scheduler.base import LRScheduler, is_left_to_calls
 from frontend.optim.optimizer import Optimizer
 
 
@@ -68,7 +68,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: Any = None) -> None:
-        refuse_in_trace()
+        if is_left_to_calls(self, epoch):
+            return
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

@@ -9,9 +9,9 @@ from typing import Any
 from frontend.optim.lr_scheduler.base import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
+    is_left_to_calls,
     need_optimizer,
     put,
-    refuse_in_trace,
 )
 from frontend.optim.optimizer import Optimizer
 
@@ -64,7 +64,8 @@ class ReduceLROnPlateau(LRScheduler):
         self, metrics: Any, epoch: Any = None
     ) -> None:
         """Look at a new value (a number or a 0-d tensor)."""
-        refuse_in_trace()
+        if is_left_to_calls(self, metrics, epoch):
+            return
         current = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)

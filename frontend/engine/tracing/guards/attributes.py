@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -22,6 +22,7 @@ from frontend.engine.outside.reads import Reads, is_empty_slot, lacks
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.current_trace import CurrentTrace
 from frontend.engine.tracing.undoing import BeforeTrace
+from graphc.errors import TraceError
 
 _MRO = operator.attrgetter("__mro__")
 MOST_STEPS = 1 << 18
@@ -100,6 +101,26 @@ class Attributes(Reads):
         )
         return False
 
+    def check_unread(self, changing: Mapping[int, Any]) -> None:
+        """At the end of a trace: raise TraceError where code may read an attribute of an object
+        that each call changes once it is over."""
+        reads = [
+            (known[2][0], changing[known[1]])
+            for known in self._known
+            if isinstance(known, tuple) and known[0] == "path" and known[1] in changing
+            if _is_read_of(changing[known[1]], known[2][0])
+        ]
+        if reads:
+            # A method ahead of the attributes that it computes by.
+            name, value = min(
+                reads, key=lambda read: (read[0] in (state_of(read[1]) or ()), read[0])
+            )
+            raise TraceError(
+                f"{name!r} of a {type(value).__name__} is read where its step is taken, too: a "
+                "compiled function takes that once it is over",
+                hint="read it outside, or step outside",
+            )
+
     # -- objects -----------------------------------------------------------------------------
 
     def module(self, module: Any) -> None:
@@ -129,13 +150,29 @@ class Attributes(Reads):
         else:
             self.value((state_of(value) or {}).get("__wrapped__"), SELF, "the function")
             if package_of(kind) in OURS:
+                self._of_ours(value, paths, first)
                 return
+            state = state_of(value)
             if first:
                 self.add((id(value), "class"), type, value, f"the class of a {kind.__name__}")
-                if state_of(value) is not None:
+                if state is not None:
                     held = functools.partial(object.__getattribute__, value)
                     self.add((id(value), "dict"), held, "__dict__", f"a {kind.__name__}.__dict__")
                 self._known_object(value)
+        self._read(value, paths)
+
+    def _of_ours(self, value: Any, paths: Iterable[Path], first: bool) -> None:
+        """An object of the frontend's, whose code is not followed: attributes of it that are read
+        by name. Optimizers tell when theirs change."""
+        state = state_of(value)
+        if not state or "param_groups" in state:
+            return
+        if kinds.computes_by_attributes(type(value)):
+            if first:
+                self._objects.append(value)
+                self._read(value, self._loose)
+        else:
+            paths = [path for path in paths if path[0] in state]
         self._read(value, paths)
 
     def _known_object(self, value: Any) -> None:
@@ -260,7 +297,9 @@ class Attributes(Reads):
                 self.note(state, name, label)
             self.value(state[name], below, label)
             return
-        if state is not None and not guarded:
+        if state is not None and kinds.computes_by_attributes(known.kind, name):
+            self._read(value, [(each,) for each in state])
+        elif state is not None and not guarded:
             self.lacking(state, name)
         # All of them: a method may call that of a base class.
         having = self._having(value, name) if known.is_class else ()
@@ -352,14 +391,22 @@ class Attributes(Reads):
 class _Kind:
     """What is asked of a class again and again."""
 
-    __slots__ = ("followed", "having", "is_class", "is_module", "is_of_thread")
+    __slots__ = ("followed", "having", "is_class", "is_module", "is_of_thread", "kind")
 
     def __init__(self, kind: type, followed: tuple[type, ...]):
+        self.kind = kind
         self.followed = followed
         self.having: dict[str, tuple[type, ...]] = {}
         self.is_class = issubclass(kind, type)
         self.is_module = kinds.is_nn_module(kind)
         self.is_of_thread = issubclass(kind, threading.local)
+
+
+def _is_read_of(value: Any, name: str) -> bool:
+    """Whether what is named of an object is an attribute of its own, or computed by these."""
+    if name in (state_of(value) or ()):
+        return True
+    return name != ITSELF and kinds.computes_by_attributes(type(value), name)
 
 
 def _followed_package(value: Any) -> str:
