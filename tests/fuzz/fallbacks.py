@@ -47,6 +47,8 @@ PIECES = (
     "print('to', file=FILE)", "FILE.write('f')", "with redirected():\n    print('inside')",
     "H.n += 1; y = y * H.n", "H.n += 1", "global COUNT\nCOUNT += 1\ny = y + COUNT",
     "Q.append(k)", "y = y * len(Q); Q.append(1)", "SEEN.add(k)", "Kind.count = Kind.count + 1",
+    "SCHEDULE.step()", "y = y * SCHEDULE.get_last_lr()[0]", "y = y * SCHEDULE.last_epoch",
+    "y = y * OPTION['lr']", "y = PRIOR.log_prob(y)", "SCHEDULE.step(); print('stepped')",
     "y = y * next(IT)", "y = y * RNG.random()", "y = y + random.random()",
     "y = y + float(np.random.rand())", "y = y + torch.rand(3)", "QUEUE.put(k); y = y * QUEUE.get()",
     "y = y * cached(k)", "H.items.append(k)", "ARRAY[0] += 1; y = y + float(ARRAY[0])",
@@ -100,6 +102,10 @@ H = types.SimpleNamespace(n=0, last=None, items=[], logs={'loss': []})
 HISTORY = {'loss': [], 'sum': [], 'rows': [[], []]}
 FOUND = collections.defaultdict(list)
 log, TABLE, COUNT, Q, SEEN = [], {}, 0, collections.deque(), set()
+SGD = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+SGD.step()
+SCHEDULE, OPTION = torch.optim.lr_scheduler.ExponentialLR(SGD, 0.5), SGD.param_groups[0]
+PRIOR = torch.distributions.Normal(0.0, 2.0)
 IT, RNG, QUEUE, ARRAY = itertools.count(1), random.Random(3), queue.Queue(), np.zeros(2)
 WRITE, FILE = print, io.StringIO()
 @functools.lru_cache
@@ -129,6 +135,7 @@ def stepped(y):
 """
 WATCHED = """[HISTORY, FOUND, H.logs,
 log, TABLE, COUNT, [*Q], sorted(SEEN), H.n, H.last, H.items, Kind.count, next(IT),
+SCHEDULE.last_epoch, OPTION["lr"],
 RNG.random(), random.random(), float(np.random.rand()), torch.rand(2).tolist(), QUEUE.qsize(),
 ARRAY.tolist(), FILE.getvalue(), branching.calls, two.a.calls,
 [p.tolist() for m in (net, branching, two) for p in m.parameters()],
@@ -139,7 +146,7 @@ import numpy as np
 import frontend as torch
 from frontend import nn
 """
-CHANGES = ("pass", "pass", "H.n = 7", "COUNT = 3", "log.clear()", "net.eval()", "TABLE.clear()",
+CHANGES = ("pass", "pass", "SCHEDULE.step()", "PRIOR.scale = torch.tensor(3.0)", "H.n = 7", "COUNT = 3", "log.clear()", "net.eval()", "TABLE.clear()",
            "LOGGER.setLevel(10)", "random.seed(5)",
            "HISTORY['loss'] = [1.0]", "HISTORY['sum'].clear()",
            "H.logs = {'loss': []}")  # fmt: skip
