@@ -146,7 +146,8 @@ import numpy as np
 import frontend as torch
 from frontend import nn
 """
-CHANGES = ("pass", "pass", "SCHEDULE.step()", "PRIOR.scale = torch.tensor(3.0)", "H.n = 7", "COUNT = 3", "log.clear()", "net.eval()", "TABLE.clear()",
+CHANGES = ("pass", "pass", "SCHEDULE.step()", "PRIOR.scale = torch.tensor(3.0)",
+           "H.n = 7", "COUNT = 3", "log.clear()", "net.eval()", "TABLE.clear()",
            "LOGGER.setLevel(10)", "random.seed(5)",
            "HISTORY['loss'] = [1.0]", "HISTORY['sum'].clear()",
            "H.logs = {'loss': []}")  # fmt: skip
