@@ -152,7 +152,8 @@ def _edge(x: Tensor, y: Tensor, z: Tensor, near: Any, far: Any) -> Tensor:
 # -- integrals -----------------------------------------------------------------------------------
 
 
-def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, int]:
+def _areas(name: str, y: Tensor, x: Any, dim: int) -> tuple[Tensor, int]:
+    """Twice the areas between neighbours along an axis (without `x`, by distance), and the axis."""
     need_tensors(name, y=y)
     if y.dtype is DType.bool or (isinstance(x, Tensor) and x.dtype is DType.bool):
         raise RuntimeError(f"{name}: received a bool input for `x` or `y`; bool is not supported")
@@ -163,7 +164,7 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, int
     count = max(y.shape[axis] - 1, 0)
     sides = narrow(y, axis, min(1, y.shape[axis]), count) + narrow(y, axis, 0, count)
     if x is None:
-        return sides * (dx / 2.0), axis
+        return sides, axis
     if x.dim() == 1 and x.shape[0] != y.shape[axis]:
         raise _misfit(
             f"{name}: There must be one `x` value for each sample point; got {x.shape[0]} for "
@@ -173,15 +174,15 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: int) -> tuple[Tensor, int
     shape[axis] = -1
     places = x.reshape(shape) if x.dim() == 1 else x
     steps = diff(places, dim=axis - y.dim())
-    return sides * steps / 2.0, steps.dim() - y.dim() + axis if steps.dim() > y.dim() else axis
+    return sides * steps, steps.dim() - y.dim() + axis if steps.dim() > y.dim() else axis
 
 
 @public()
 def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of y along `dim` by the trapezoidal rule, at coordinates `x` or distances
     `dx`."""
-    areas, axis = _areas("trapezoid", y, x, 1 if dx is None else dx, dim)
-    return reduce.sum(areas, axis)
+    areas, axis = _areas("trapezoid", y, x, dim)
+    return reduce.sum(areas, axis) * ((1 if x is not None or dx is None else dx) / 2.0)
 
 
 trapz = trapezoid
@@ -190,8 +191,8 @@ trapz = trapezoid
 @public()
 def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integrals by the trapezoidal rule up to each element of y but the first."""
-    areas, axis = _areas("cumulative_trapezoid", y, x, 1 if dx is None else dx, dim)
-    return cumsum(areas, axis)
+    areas, axis = _areas("cumulative_trapezoid", y, x, dim)
+    return cumsum(areas * ((1 if x is not None or dx is None else dx) / 2.0), axis)
 
 
 # -- covariances ---------------------------------------------------------------------------------

@@ -51,7 +51,9 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The least common multiple of integers; 0 where one is 0."""
     x, y = _whole("lcm", input, other)
     divisor = _euclid(x, y)
-    return stored(abs(floor_divide(x, where(divisor == 0, 1, divisor)) * y), out)
+    product = floor_divide(x, where(divisor == 0, 1, divisor)) * y
+    # One that wraps in 32 bits has its sign taken away then; in narrower ones it keeps it.
+    return stored(product if x.dtype in (DType.i8, DType.i16) else abs(product), out)
 
 
 # -- floats --------------------------------------------------------------------------------------

@@ -84,7 +84,9 @@ def truth(x: Any) -> Any:
 def _logical(op: Any) -> Any:
     def function(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         need_tensors(op.name, input=input, other=other)
-        result = binary(op, truth(input), truth(other))
+        kind = result_type(input, other)  # a 0-d operand may be 0 there alone
+        x, y = [truth(z if z.dtype is DType.bool else casted(z, kind)) for z in (input, other)]
+        result = binary(op, x, y)
         return result if out is None else stored(result, out)
 
     function.__name__ = function.__qualname__ = op.name

@@ -303,8 +303,11 @@ def addr(
             )
     if kind is DType.bool:
         beta, alpha = bool(beta), bool(alpha)
-    term = outer(casted(vec1, kind), casted(vec2, kind))
-    return _plus(input, term, beta, alpha, out, computed=False)
+    # alpha scales first, as in PyTorch: which product a half type does not hold depends on that.
+    fitting(alpha, kind)
+    vec1, vec2 = casted(vec1, kind), casted(vec2, kind)
+    scaled = vec1 if alpha == 1 else vec1 * (int(alpha) if kind.is_integer else alpha)
+    return _plus(input, outer(scaled, vec2), beta, 1, out, computed=False)
 
 
 @public(method=True, in_place=True, node="Baddbmm", autocast="lower_precision")

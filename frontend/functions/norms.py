@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import linalg
 from frontend.functions.arguments import need_tensors, stored
@@ -43,5 +44,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.dim()}")
     axis = dimension(dim, input.dim())
     others = [other for other in range(input.dim()) if other != axis]
-    lengths = norm(input, p, others, keepdim=True)
-    return input * where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
+    # Lengths of half types are those in float32: there `maxnorm` has its value.
+    wide = input.dtype.computes_as if input.dtype.is_storage else input.dtype
+    lengths = norm(casted(input, wide), p, others, keepdim=True)
+    factors = where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
+    return input * casted(factors, input.dtype)

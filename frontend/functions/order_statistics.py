@@ -10,6 +10,7 @@ import numpy as np
 
 from frontend.engine.eager.dispatch import CONTEXT, apply_one, filled
 from frontend.engine.eager.promotion import casted
+from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.no_value import deciding
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor, make
@@ -305,8 +306,8 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0",
         )
     x = input.detach().reshape(-1)
-    low: Any = float(min)
-    high: Any = float(max)
+    low: Any = fitting(float(min), x.dtype)
+    high: Any = fitting(float(max), x.dtype)
     finite: Any = None
     if low == high and input.numel() and STATE.mode is not None:
         low, high, finite = _traced_range(x)

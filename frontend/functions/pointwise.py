@@ -14,6 +14,7 @@ import numpy as np
 from frontend.engine.eager.dispatch import CONTEXT, filled
 from frontend.engine.eager.gradients.non_differentiable import non_differentiable
 from frontend.engine.eager.promotion import (
+    HALVES,
     aligned,
     binary,
     casted,
@@ -21,6 +22,7 @@ from frontend.engine.eager.promotion import (
     expanded,
     float_binary,
     floating,
+    is_one_number,
     no_bool_subtract,
     result_type,
 )
@@ -155,7 +157,8 @@ def addcmul(
     need_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     kind = result_type(input, tensor1, tensor2)
     _no_bool(kind, "addcmul_cpu_out")
-    return stored(input + _times(casted(tensor1, kind) * casted(tensor2, kind), value, kind), out)
+    x, y, z = _wide((input, tensor1, tensor2), kind)
+    return stored(casted(x + _times(y * z, value, kind), kind), out)
 
 
 @public(method=True, in_place=True, node="Addcdiv")
@@ -176,7 +179,15 @@ def addcdiv(
             location=user_location(),
         )
     kind = result_type(input, tensor1, tensor2)
-    return stored(input + _times(casted(tensor1, kind) / casted(tensor2, kind), value, kind), out)
+    x, y, z = _wide((input, tensor1, tensor2), kind)
+    return stored(casted(x + _times(y / z, value, kind), kind), out)
+
+
+def _wide(tensors: tuple[Tensor, ...], kind: DType) -> list[Tensor]:
+    """The tensors in `kind`; those of a half type in float32 behind that, in which products and
+    sums are not rounded on their way."""
+    wide = kind.computes_as if kind.is_float and kind.is_storage else kind
+    return [casted(casted(x, kind), wide) for x in tensors]
 
 
 def _times(x: Tensor, value: Any, kind: DType) -> Tensor:
@@ -232,6 +243,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     _no_bool(kind, f"div_{rounding_mode}_cpu")
     if rounding_mode == "floor":
         return stored(binary(e.floordiv, input, other), out)
+    if kind in HALVES and isinstance(input, Tensor) and is_one_number(other):
+        # By one number the quotient is truncated before it is rounded.
+        x, y = aligned((casted(input, kind), other), kind.computes_as)
+        return stored(casted(trunc(binary(e.div, x, y)), kind), out)
     if kind.is_float:
         return stored(trunc(binary(e.div, input, other)), out)
     whole = binary(e.sub, input, binary(e.fmod, input, other))

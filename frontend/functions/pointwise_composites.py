@@ -12,6 +12,7 @@ from frontend.engine.eager.dispatch import CONTEXT, filled
 from frontend.engine.eager.gradients.non_differentiable import non_differentiable
 from frontend.engine.eager.promotion import binary, casted, float_binary, floating, result_type
 from frontend.engine.eager.uncompiled import real_part
+from frontend.engine.tensors.limits import fitting
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors, not_implemented, stored
 from frontend.functions.declarations import public
@@ -139,6 +140,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor
     else what is above 1 - eps as that (where eps is above 1/2, everything counts as either)."""
     x = floating(input)
     if eps is not None:
+        eps = fitting(eps, x.dtype)
         x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
     return stored(CONTEXT.apply(special.logit, (x,), {})[0], out)
 

@@ -140,8 +140,11 @@ def aligned(operands: tuple[Any, ...], dtype: DType) -> tuple[Tensor, ...]:
 Common = tuple[DType, tuple[int, ...], Spread | None, Spread | None]
 _COMMON: Bounded[Any, Common] = Bounded(4096)
 """By the types of two tensors, what `_common` gives."""
-_WIDE = (e.mul, e.div)
-"""What scales a half type by a number in float32: the number is not rounded first."""
+_PRODUCTS = (e.mul, e.div)
+_WIDE = (*_PRODUCTS, e.floordiv)
+"""What scales a half type by a number in float32: the number is not rounded first. (Narrow integers
+are divided by what they have of it.)"""
+HALVES = (DType.f16, DType.bf16)
 _YIELDING: tuple[tuple[type, ...], ...] = ((bool,), (int, bool), (int, float, bool), ())
 """By the category of a tensor, the numbers that take its dtype. (For complex ones see `apply`.)"""
 
@@ -154,16 +157,18 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         if isinstance(right, Tensor):
             if kind is right.tensor_type:
                 return apply_binary(op, left, right)
+            if op in _WIDE and (scaled := _scaled(op, left, right)) is not None:
+                return scaled
             if not STATE.watched:
                 return _of_two_types(op, left, right)
         elif right.__class__ in _YIELDING[CATEGORY[kind.dtype]]:
-            if kind.dtype.is_storage and op in _WIDE:
+            if kind.dtype.is_storage and op in (_WIDE if kind.dtype.is_float else _PRODUCTS):
                 return casted(binary(op, casted(left, kind.dtype.computes_as), right), kind.dtype)
             return apply_binary(op, left, filled_like(right, kind))
     elif isinstance(right, Tensor):
         kind = right.tensor_type
         if left.__class__ in _YIELDING[CATEGORY[kind.dtype]]:
-            if kind.dtype.is_storage and op is e.mul:
+            if kind.dtype.is_storage and op in _PRODUCTS:
                 return casted(binary(op, left, casted(right, kind.dtype.computes_as)), kind.dtype)
             return apply_binary(op, filled_like(left, kind), right)
     left, right = lifted(left), lifted(right)
@@ -173,6 +178,23 @@ def binary(op: Any, left: Any, right: Any) -> Tensor:
         return _of_two_types(op, left, right)
     dtype = result_type(left, right)
     return CONTEXT.apply(op, aligned((left, right), dtype), {})[0]
+
+
+def _scaled(op: Any, left: Tensor, right: Tensor) -> Tensor | None:
+    """`left` of a half type scaled by the one element of a tensor of another dtype, which counts as
+    a number does: it is not rounded first. None where that is not what is asked for."""
+    kind = result_type(left, right)
+    if kind not in HALVES or right.tensor_type.dtype is kind or not is_one_number(right):
+        return None
+    wide = kind.computes_as
+    return casted(binary(op, casted(casted(left, kind), wide), casted(right, wide)), kind)
+
+
+def is_one_number(x: Any) -> bool:
+    """A number, or a tensor that is known to have one element."""
+    return not isinstance(x, Tensor) or all(
+        [n.__class__ is int and n == 1 for n in x.tensor_type.shape]
+    )
 
 
 def _of_two_types(op: Any, left: Tensor, right: Tensor) -> Tensor:

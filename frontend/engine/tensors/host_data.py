@@ -113,7 +113,7 @@ def numbers_as(values: Any, kind: DType) -> np.ndarray:
         if kind is DType.u64 and _mixes(values, wide):
             wide = np.array(values, np.uint64)
         if wide.dtype.kind == "f":
-            return _whole(wide, kind)
+            return _whole(_wrapping(values, wide, kind), kind)
         if kind is DType.u64 and wide.dtype.kind == "u":
             return wide.astype(np.uint64)
         exact = wide.astype(np.int64) if wide.dtype.kind in "bi" or not wide.size else None
@@ -151,12 +151,24 @@ def _mixes(values: Any, wide: np.ndarray) -> bool:
     )
 
 
-def _whole(wide: np.ndarray, kind: DType) -> np.ndarray:
+def _wrapping(values: Any, wide: np.ndarray, kind: DType) -> np.ndarray:
+    """The floats of these numbers; of an unsigned type, negative integers among them as they wrap
+    there."""
     limits = _INTEGER_LIMITS[kind]
-    whole = np.asarray(np.trunc(wide))
-    if wide.size and not ((whole >= limits.min) & (whole < float(limits.max) + 1)).all():
+    if limits.min or not wide.ndim or all(type(value) is float for value in values):
+        return wide
+    greatest = int(limits.max)
+    wraps = [isinstance(value, int) and -greatest <= value < 0 for value in values]
+    return np.where(wraps, wide + (greatest + 1), wide)
+
+
+def _whole(wide: np.ndarray, kind: DType) -> np.ndarray:
+    """Floats within the limits of `kind`, truncated. 2^63 rounds to what int64 has as a float."""
+    limits = _INTEGER_LIMITS[kind]
+    within = (wide >= limits.min) & (wide <= limits.max) & (wide < float(limits.max) + 1)
+    if wide.size and not within.all():
         raise overflow(kind)
-    return whole.astype(kind.numpy)
+    return np.asarray(np.trunc(wide)).astype(kind.numpy)
 
 
 def overflow(kind: DType) -> RuntimeError:

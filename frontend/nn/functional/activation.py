@@ -9,7 +9,7 @@ from typing import Any
 
 from frontend.engine.eager.dispatch import apply_one, filled
 from frontend.engine.eager.promotion import casted, expanded
-from frontend.engine.tensors.limits import finfo, fitting
+from frontend.engine.tensors.limits import finfo, fitting, wrapped
 from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tensors.views import own
 from frontend.functions import pointwise
@@ -117,9 +117,14 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         return threshold_(input, threshold, value)
     if input.dtype is DType.bool:
         raise not_implemented("threshold_cpu", input.dtype)
-    level = fitting(threshold, input.dtype)
-    instead = filled(fitting(value, input.dtype), input.dtype, tuple(input.shape))
-    return apply_one(elementwise.where, input <= level, instead, input)
+    kind = input.dtype
+    level, compared = fitting(threshold, kind, computed=True), input
+    if kind.is_float:
+        compared = casted(input, kind.computes_as)
+    else:
+        level = wrapped(int(level), kind)
+    instead = filled(fitting(value, kind), kind, tuple(input.shape))
+    return apply_one(elementwise.where, compared <= level, instead, input)
 
 
 @public(at="nn.functional")

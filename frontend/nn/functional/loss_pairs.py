@@ -7,7 +7,14 @@ import warnings
 from typing import Any
 
 from frontend.engine.eager.dispatch import CONTEXT, filled
-from frontend.engine.eager.promotion import aligned, casted, expanded, result_type
+from frontend.engine.eager.promotion import (
+    HALVES,
+    aligned,
+    casted,
+    common_shape,
+    expanded,
+    result_type,
+)
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import pointwise, pointwise_composites
 from frontend.functions.declarations import public
@@ -51,7 +58,8 @@ def l1_loss(
     """The magnitude of the difference; the rest as `mse_loss`."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_sizes(input, target)
-    return _weighted(pointwise.abs(input - target), input, weight, reduction)
+    first, second = _spread(input, target)
+    return _weighted(pointwise.abs(first - second), input, weight, reduction)
 
 
 @public(at="nn.functional", node="SmoothL1Loss", autocast="float32")
@@ -65,10 +73,13 @@ def smooth_l1_loss(
     warn_of_sizes(input, target)
     if beta < 0:
         raise fail(AttributeValueError, "smooth_l1_loss does not support negative values for beta.")
-    difference = _difference(input, target)
     if beta == 0:
-        return reduced(pointwise.abs(difference), reduction)
-    return reduced(_huber(difference, beta) / beta, reduction)
+        return l1_loss(input, target, reduction=reduction)
+    difference = _difference(input, target)
+    lost = _huber(difference, beta) / beta
+    return reduced(
+        casted(lost, difference.dtype) if difference.dtype in HALVES else lost, reduction
+    )
 
 
 @public(at="nn.functional", node="HuberLoss", autocast="float32")
@@ -92,8 +103,15 @@ def huber_loss(
     return scaled.mean() if reduction == "mean" else scaled
 
 
+def _spread(input: Tensor, target: Tensor) -> list[Tensor]:
+    """Both in their common shape: then one without dimensions counts for the dtype as well."""
+    shape = common_shape(input, target)
+    return [expanded(x, shape) for x in (input, target)]
+
+
 def _difference(input: Tensor, target: Tensor) -> Tensor:
     """input - target in the dtype of both, of which one may be bool."""
+    input, target = _spread(input, target)
     if DType.bool in (input.dtype, target.dtype):
         kind = result_type(input, target)
         input, target = casted(input, kind), casted(target, kind)
@@ -101,8 +119,10 @@ def _difference(input: Tensor, target: Tensor) -> Tensor:
 
 
 def _huber(difference: Tensor, bound: float) -> Tensor:
+    """In float32 for half types: what is divided by the bound again may be beyond them."""
     # One formula for both sides, so that no branch that is not taken gives NaN gradients.
-    size = pointwise.abs(difference)
+    kind = difference.dtype
+    size = pointwise.abs(casted(difference, kind.computes_as) if kind in HALVES else difference)
     inner = pointwise.clamp(size, max=bound)
     return inner * (size - inner * 0.5)
 

@@ -93,7 +93,7 @@ def padded(x: Tensor, last: Pairs, fill: float) -> Tensor:
     low, high = (tuple(0 if pair[side] < 0 else pair[side] for pair in pairs) for side in (0, 1))
     if not any(is_open(number) or number for number in (*low, *high)):
         return _copy(x)
-    number = lift(fill if x.dtype.is_float else int(fill), x)
+    number = lift(int(fill) if x.dtype.is_integer else fill, x)
     return movement.pad(x, number, low=low, high=high, interior=(0,) * x.ndim)
 
 

@@ -37,6 +37,25 @@ CALLS = (
     f"T.nn.functional.huber_loss({F32}, {BF16}, 'none')", f"T.normal({I8}[:0], 0)",
     f"T.constant_pad_nd({I8}.byte(), (0, 1), -3)",
     f"T.addmm({F16}[:1, None], {F16}[None], {F16}[:, None], beta=1e6, alpha=-1e5)",
+    "T.lcm(T.tensor([50], dtype=T.int16), T.tensor([-32767], dtype=T.int16))",
+    f"T.logical_and(T.tensor(256, dtype=T.int32), {I8})",
+    f"7e4 / ({F16} * 0 - 4)", f"{F16} * T.tensor(7e4)",
+    f"T.mul({F16} * 0, T.tensor(70000))", f"{F16} / T.tensor([[70000]])", f"T.tensor(7e4) * {F16}",
+    f"T.div({BF16} * 0 + 3, 1.001, rounding_mode='trunc')",
+    f"T.div({BF16} * 0 + 3, T.tensor(1.001), rounding_mode='floor')", f"({BF16} * 0 + 3) // 1.001",
+    f"T.div({I8}, 200, rounding_mode='floor')", f"T.div({I8}, 200, rounding_mode='trunc')",
+    f"T.addcmul({F16} * 0 - 5000, {F16} * 0 + 0.5, {F16} * 0 + 0.5, value=7e4)",
+    f"T.addcdiv({F16}, {F16} * 0 + 300, {F16} * 0 + 0.001, value=0.1)",
+    f"T.nn.functional.threshold({I64} - 2, -1.5, 5)", f"T.nn.functional.threshold({F16}, 7e4, 5)",
+    f"T.trapezoid({F16}, dx=-(2.0**31))",
+    f"T.addr({F16}[:1, None], {F16}[2:] - 1, {F16}[:1] * 0 + 0.25, alpha=32767.0)",
+    "T.renorm(T.full((2, 3), 4.0, dtype=T.float16), 100, 0, 2.0**40)",
+    f"T.nn.functional.pad({BOOL}, (1, 1), value=0.5)", "T.tensor([100.25, -128], dtype=T.uint8)",
+    f"T.nn.functional.l1_loss({F16}, T.tensor(3.0))",
+    f"T.nn.functional.mse_loss({F16}, T.tensor(3.0))",
+    f"T.nn.functional.smooth_l1_loss(T.tensor(3.0), {F16})",
+    f"T.nn.functional.smooth_l1_loss({F16} * 0 + 3e4, {F16}, beta=100.0)",
+    f"T.nn.functional.huber_loss({F16}, {F16} * 0, delta=7e4)",
 )  # fmt: skip
 
 REFUSED = (
@@ -52,7 +71,8 @@ REFUSED = (
     f"T.addr({I8}, {I8}, {I8}, beta=0.5)", f"T.index_add({I8}, 0, {I64} - 1, {I8}, alpha=300)",
     f"{F32}.float_power_(2)", f"T._foreach_add_([{I8}], [{F32}])",
     f"T.nn.functional.hinge_embedding_loss({F16}, {F16}, margin=1e6)",
-    f"T.nn.functional.pad({I8}.byte(), (1, 0), value=-1)",
+    f"T.nn.functional.pad({I8}.byte(), (1, 0), value=-1)", f"T.logit({F16}, 7e4)",
+    f"T.histc({F16}, 4, 0, 7e4)", "T.tensor([255.9, 1], dtype=T.uint8)",
 )  # fmt: skip
 
 
@@ -60,6 +80,7 @@ def run(T: Any, source: str) -> Any:
     return eval(source, {"T": T})
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("source", CALLS)
 def test_computed_in_the_dtype_of_the_result(peer: Any, source: str) -> None:
     expected = run(peer.torch, source)
@@ -86,6 +107,13 @@ def test_bools_have_no_sign(peer: Any) -> None:
     source = f"T.nn.functional.soft_margin_loss({BOOL}, {F32})"
     for call, T in ((run, peer.torch), (run, frontend), (frontend.compile(run), frontend)):
         with pytest.raises(RuntimeError, match="Negation, the `-` operator, on a bool tensor"):
+            call(T, source)
+
+
+def test_a_loss_without_a_beta_subtracts_no_bools(peer: Any) -> None:
+    source = f"T.nn.functional.smooth_l1_loss({BOOL}, {F32}, beta=0.0)"
+    for call, T in ((run, peer.torch), (run, frontend), (frontend.compile(run), frontend)):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor"):
             call(T, source)
 
 
