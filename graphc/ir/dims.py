@@ -23,8 +23,8 @@ from graphc.records import record
 
 __all__ = ["Dim", "DimQuotient", "Extent", "SizeOperations", "Symbol", "always_le", "always_lt",
            "at_least", "at_most", "bounds_of", "ceil_div", "dim", "evaluate", "exact_quotient",
-           "fixed", "is_symbolic", "known_number", "lowered", "ordered_terms", "symbol_of",
-           "symbols_in"]  # fmt: skip
+           "fixed", "is_symbolic", "known_number", "known_numbers", "lowered", "number_times_size",
+           "ordered_terms", "rank", "symbol_of", "symbols_in"]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -231,6 +231,22 @@ def number_and_size(extent: Extent) -> tuple[int, Extent]:
     """Two parts whose sum the extent is: a number, and what has none."""
     number = extent.constant if isinstance(extent, Dim) else extent
     return number, extent - number
+
+
+def known_numbers(*extents: object) -> tuple[int, ...] | None:
+    """All of them, where all are numbers; see `known_number`."""
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    return tuple(numbers) if len(numbers) == len(extents) else None
+
+
+def number_times_size(extent: Extent) -> tuple[int, Extent]:
+    """Two factors of which the extent is the product: itself, and 1 as a number or as a size."""
+    return (extent, 1) if isinstance(extent, int) else (1, extent)
+
+
+def rank(extent: Extent) -> tuple[int, int, str]:
+    """Sorts numbers by value, sizes known only at run time behind them by their texts."""
+    return (0, extent, "") if isinstance(extent, int) else (1, 0, str(extent))
 
 
 def symbol_of(extent: Extent) -> Symbol | None:

@@ -17,7 +17,7 @@ from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number, is_known, known_range
-from graphc.ir.dims import Extent, ceil_div, fixed
+from graphc.ir.dims import Bound, Extent, bounds_of, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record
 
@@ -77,9 +77,24 @@ class LoopCut:
         """How many tiles there are."""
         return ceil_div(self.extent, self.size)
 
+    @property
+    def least_whole(self) -> Bound:
+        """How many tiles are whole at least, at every size."""
+        return bounds_of(self.whole)[0]
+
+    @property
+    def is_one_tile(self) -> bool:
+        """Whether there is at most one tile, at every size."""
+        return bounds_of(self.tiles)[1] <= 1
+
+    @property
+    def left(self) -> int:
+        """The rest as a number. Raises UndecidedSizeError where it is a size."""
+        return fixed(self.rest)
+
     def each(self, addresses: Addresses, name: str, body: TileBody) -> None:
         """Writes `body` for all tiles in order; `name` is the loop's. What is left is a number."""
-        self._tiles(addresses, name, fixed(self.rest), body)
+        self._tiles(addresses, name, self.left, body)
 
     def masked(self, addresses: Addresses, name: str, body: Callable[[Expr, Extent], None]) -> None:
         """As `each`; what is left may be a size, 0 too: `body` masks what is not there."""
@@ -107,7 +122,7 @@ class LoopCut:
             at = position_of(addresses, name, self.whole, number)
             return body(at, self.size, values)
 
-        hint, rest = hint or name.partition("_")[0], fixed(self.rest)
+        hint, rest = hint or name.partition("_")[0], self.left
         folded = counted_loop(
             addresses.builder, 0, self.whole, tile, values, hint=hint, always=True
         )
