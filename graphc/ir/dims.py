@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from keyword import iskeyword
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from graphc.errors import SizeBoundError, UndecidedSizeError
 from graphc.ir.dim_terms import ordered_terms, same_terms, term_text
@@ -21,9 +21,12 @@ from graphc.ir.size_floats import SizeFloat
 from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, undecided
 from graphc.records import record
 
-__all__ = ["Dim", "DimQuotient", "Extent", "Symbol", "always_le", "always_lt", "at_least",
-           "at_most", "bounds_of", "ceil_div", "dim", "evaluate", "exact_quotient", "fixed",
-           "is_symbolic", "known_number", "ordered_terms", "symbol_of"]  # fmt: skip
+__all__ = ["Dim", "DimQuotient", "Extent", "SizeOperations", "Symbol", "always_le", "always_lt",
+           "at_least", "at_most", "bounds_of", "ceil_div", "dim", "evaluate", "exact_quotient",
+           "fixed", "is_symbolic", "known_number", "known_numbers", "lowered", "number_times_size",
+           "ordered_terms", "rank", "symbol_of", "symbols_in"]  # fmt: skip
+
+T = TypeVar("T")
 
 
 @record
@@ -230,9 +233,30 @@ def number_and_size(extent: Extent) -> tuple[int, Extent]:
     return number, extent - number
 
 
+def known_numbers(*extents: object) -> tuple[int, ...] | None:
+    """All of them, where all are numbers; see `known_number`."""
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    return tuple(numbers) if len(numbers) == len(extents) else None
+
+
+def number_times_size(extent: Extent) -> tuple[int, Extent]:
+    """Two factors of which the extent is the product: itself, and 1 as a number or as a size."""
+    return (extent, 1) if isinstance(extent, int) else (1, extent)
+
+
+def rank(extent: Extent) -> tuple[int, int, str]:
+    """Sorts numbers by value, sizes known only at run time behind them by their texts."""
+    return (0, extent, "") if isinstance(extent, int) else (1, 0, str(extent))
+
+
 def symbol_of(extent: Extent) -> Symbol | None:
     """The symbol that the extent is and nothing else; None for all others."""
     return extent.symbol if isinstance(extent, Dim) else None
+
+
+def symbols_in(extent: Extent) -> frozenset[Symbol]:
+    """Every symbol of an extent, also inside quotients."""
+    return extent.symbols() if isinstance(extent, Dim) else frozenset()
 
 
 def at_least(extent: Extent, least: int) -> Extent:
@@ -241,8 +265,8 @@ def at_least(extent: Extent, least: int) -> Extent:
     return max(extent, least) if isinstance(extent, int) else extent
 
 
-def at_most(extent: Extent, most: int) -> int:
-    """The extent, where it is a number below `most`."""
+def at_most(extent: object, most: int) -> int:
+    """`most`, or an extent or what is computed of some, where it is a number below that."""
     return min(extent, most) if isinstance(extent, int) else most
 
 
@@ -294,6 +318,44 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
         coefficient * math.prod(_value(factor, sizes) for factor in monomial)
         for monomial, coefficient in extent.terms
     )
+
+
+class SizeOperations(Protocol[T]):
+    """What extents are computed by where there are no numbers yet: operations of a kernel, text."""
+
+    def number(self, value: int) -> T: ...
+
+    def symbol(self, symbol: Symbol) -> T: ...
+
+    def add(self, x: T, y: T) -> T: ...
+
+    def mul(self, x: T, y: T) -> T: ...
+
+    def floordiv(self, x: T, y: T, may_be_negative: bool) -> T:
+        """Rounded down; `y` is above 0, `x` may be below."""
+
+
+def lowered(extent: Extent, to: SizeOperations[T]) -> T:
+    """The extent as these operations compute it: its number first, then term by term in the order
+    of their texts, in each the factors ahead of the coefficient."""
+    if isinstance(extent, int):
+        return to.number(extent)
+    total = to.number(extent.constant) if extent.constant else None
+    for monomial, coefficient in ordered_terms(extent):
+        factors = [_lowered_factor(factor, to) for factor in monomial]
+        if coefficient != 1:
+            factors.append(to.number(coefficient))
+        term = reduce(to.mul, factors)
+        total = term if total is None else to.add(total, term)
+    assert total is not None, "an extent that is no number has terms"
+    return total
+
+
+def _lowered_factor(factor: Factor, to: SizeOperations[T]) -> T:
+    if isinstance(factor, Symbol):
+        return to.symbol(factor)
+    x, y = lowered(factor.dividend, to), lowered(factor.divisor, to)
+    return to.floordiv(x, y, not always_le(0, factor.dividend))
 
 
 def _value(factor: Factor, sizes: Mapping[str, int]) -> int:

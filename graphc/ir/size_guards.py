@@ -17,7 +17,7 @@ from typing import Any
 
 from graphc.errors import UndecidedSizeError
 from graphc.ir.dim_terms import same_terms
-from graphc.ir.dims import Dim, Extent, Symbol, bounds_of, evaluate
+from graphc.ir.dims import Dim, Extent, Symbol, bounds_of, evaluate, symbols_in
 from graphc.ir.size_floats import SizeFloat, names_in, text_of, value_at
 from graphc.ir.undecided import answering, answers_now
 from graphc.records import record
@@ -180,10 +180,8 @@ def _may_be_equal(left: Extent, right: Extent) -> bool:
 
 def typical(extent: Extent) -> int:
     """The extent in the example; without one, where each size is `UNKNOWN` or its nearest bound."""
-    if isinstance(extent, int):
-        return extent
     example = current_example()
-    return evaluate(extent, {s.name: example.get(s.name, nearest(s)) for s in extent.symbols()})
+    return evaluate(extent, {s.name: example.get(s.name, nearest(s)) for s in symbols_in(extent)})
 
 
 def nearest(symbol: Symbol, size: int = UNKNOWN) -> int:

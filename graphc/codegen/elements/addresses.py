@@ -12,7 +12,7 @@ from typing import Any
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, fixed, known_number, number_and_size
+from graphc.ir.dims import Extent, fixed, known_number, number_and_size, number_times_size, rank
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
@@ -60,11 +60,11 @@ class Addresses:
         on what was lowered before, would make the text of equal kernels differ."""
         atom, coefficient = term
         if isinstance(atom, Variable):
-            return self._order[atom], 0, _NONE, _NONE, _by_size(coefficient)
+            return self._order[atom], 0, _NONE, _NONE, rank(coefficient)
         # A quotient of sizes alone, which bounds do not settle, comes first.
         last = max([self._order[variable] for variable in atom.dividend.variables()], default=-1)
         inside = sorted(map(self._rank, atom.dividend.terms))
-        numbers = map(_by_size, (atom.divisor, atom.dividend.constant, coefficient))
+        numbers = map(rank, (atom.divisor, atom.dividend.constant, coefficient))
         return last, 1, *numbers, inside
 
     # -- what an expression is ---------------------------------------------------------------
@@ -138,10 +138,8 @@ class Addresses:
         for atom, coefficient in sorted(linear.terms, key=self._rank):
             if isinstance(atom, Variable) and atom in self._lanes:
                 continue
-            if isinstance(coefficient, int):
-                terms.append((self._atom(atom), coefficient))
-            else:
-                terms.append((self._term(atom, coefficient), 1))
+            factor, size = number_times_size(coefficient)
+            terms.append((self._term(atom, size), factor))
         # Its number apart: addresses that differ by one share the rest.
         number, size = number_and_size(linear.constant)
         if size != 0:
@@ -317,8 +315,8 @@ class Addresses:
             plain = [atom for atom, factor in expr.terms if factor == 1 and atom in self._lanes]
             if len(plain) != len(expr.terms) or len(plain) != 1 or expr.constant < low:
                 return None
-            left = high - expr.constant
-            if not isinstance(left, int):
+            left = known_number(high - expr.constant)
+            if left is None:
                 return None
             count = min(count, max(left, 0))
         return count
@@ -333,12 +331,11 @@ class Addresses:
         expr, low, high = unsure[0]
         start = expr - of(lane)
         aligned = all(n % lanes == 0 for n in (start.constant, *(n for _, n in start.terms)))
-        if not isinstance(high, int) or not aligned or self.is_vector(start):
+        end = known_number(high)
+        if end is None or not aligned or self.is_vector(start) or not start.within(low, end):
             return None
-        if not start.within(low, high):
-            return None
-        is_whole, _ = self.mask(((start, low, high - lanes + 1),))
-        return is_whole, high % lanes
+        is_whole, _ = self.mask(((start, low, end - lanes + 1),))
+        return is_whole, end % lanes
 
     # -- what was emitted before -------------------------------------------------------------
 
@@ -351,8 +348,3 @@ class Addresses:
     def _remember(self, key: object, value: LoopValue, block: OpenBlock) -> LoopValue:
         self._memo.setdefault(key, []).append((value, block))
         return value
-
-
-def _by_size(extent: Extent) -> tuple[int, int, str]:
-    """Sorts numbers by value, sizes known only at run time behind them by their texts."""
-    return (0, extent, "") if isinstance(extent, int) else (1, 0, str(extent))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Extent, always_le, ceil_div, fixed, known_number
+from graphc.ir.dims import Extent, always_le, ceil_div, known_number
 from graphc.ir.nodes import Node
 from graphc.ir.types import DType, TensorType
 from graphc.ops.kinds.index_expr import Expr, of
@@ -144,13 +144,13 @@ class Combination:
             return right
         return self._combine(left, right)
 
-    def _first_best(self) -> Parts:
+    def _first_best(self, outers: int, run: int) -> Parts:
         """Element by element in order, so that a later one must be strictly better: which of equal
         elements is taken depends on no order, and this one takes the fewest operations."""
         algebra = self.access.algebra
         best, where = self._element(of(0), of(0))
-        for position in range(1, fixed(self.count)):
-            outer, at = divmod(position, fixed(self.run))
+        for position in range(1, outers * run):
+            outer, at = divmod(position, run)
             element, here = self._element(of(outer), of(at))
             takes = self._beats(element, best)
             best = algebra.select(takes, element, best)

@@ -6,11 +6,11 @@ In: what an element is, and where it goes. Out: loops that store it there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.codegen.elements.loop_cut import LoopCut, counted_loop, position_of
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
@@ -38,13 +38,13 @@ class Copier:
         count: Number | None = None,
     ) -> None:  # fmt: skip
         """`body` for each position below `extent`, or for so many of these."""
-        if extent == 1 and count is None:
-            body(of(0))
-            return
-        with self.builder.loop(0, extent if count is None else count, hint=name) as loop:
-            variable = Variable(f"{name}{next(_names)}", extent)
-            self.evaluator.addresses.bind(variable, loop.variable, self.builder.block)
-            body(of(variable))
+
+        def at(number: Number, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
+            addresses = self.evaluator.addresses
+            body(position_of(addresses, f"{name}{next(_names)}", extent, number))
+            return values
+
+        counted_loop(self.builder, 0, extent if count is None else count, at, hint=name)
 
     def tiles(
         self, extent: Extent, size: int, name: str, body: Callable[[Expr, int], None]
@@ -59,16 +59,10 @@ class Copier:
 
     def row(self, count: Extent, element: Element, position: Position, memory: Buffer) -> None:
         """memory[position(0, i)] = element(0, i) for i < count, by vectors along i."""
-        cut = LoopCut(count, self.lanes)
-
-        def vector(block: Expr, there: Extent) -> None:
-            self.vector(block, there, element, position, memory)
-
-        if isinstance(cut.rest, int):
-            self.tiles(count, self.lanes, "v", vector)
-        else:
-            self.loop(cut.whole, "v", lambda block: vector(block, self.lanes))
-            vector(of(cut.whole), cut.rest)
+        LoopCut(count, self.lanes).masked(
+            self.evaluator.addresses, f"v_{next(_names)}",
+            lambda block, there: self.vector(block, there, element, position, memory),
+        )  # fmt: skip
 
     def vector(
         self, block: Expr, there: Extent, element: Element, position: Position, memory: Buffer,

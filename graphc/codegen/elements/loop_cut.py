@@ -1,19 +1,23 @@
-"""Loops over a range in tiles: whole ones, and what is left of the last.
+"""Loops inside leaves: counted ones, and over a range in tiles, whole ones and what is left.
 
     for tile = 0 to extent // size:          whole tiles
       body(tile, size)
     body(extent // size, extent % size)      what is left, if anything is
 
-Beside the nests' writer this is the one place where a range is cut: inside leaves.
+Beside the nests' writer this is the one place where a range is cut: inside leaves. A loop that is
+known to have one position or none is not written as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from graphc.codegen.elements.addresses import Addresses
+from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Extent, ceil_div, fixed
+from graphc.codegen.loop_ir.numbers import Number, is_known, known_range
+from graphc.ir.dims import Bound, Extent, bounds_of, ceil_div, fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record
 
@@ -21,6 +25,34 @@ TileBody = Callable[[Expr, int], None]
 """What is done with the tile of a number, of which there are so many elements."""
 FoldBody = Callable[[Expr, int, Sequence[LoopValue]], Sequence[LoopValue]]
 """What becomes of some values by the tile of a number, of which there are so many elements."""
+N = TypeVar("N", int, Extent)
+
+
+def counted_loop(
+    builder: LoopBuilder, begin: Number, end: Number,
+    body: Callable[[Number, list[LoopValue]], Sequence[LoopValue]],
+    carried: Sequence[LoopValue] = (), step: int = 1, hint: str = "i", always: bool = False,
+) -> list[LoopValue]:  # fmt: skip
+    """What `body(position, values)` makes of `carried` at `begin`, `begin + step`, … below `end`,
+    in order. `always`: a loop also where it is known that there is one position."""
+    positions = known_range(begin, end, step)
+    if positions is not None and len(positions) <= (not always):
+        values = list(carried)
+        for position in positions:
+            values = list(body(position, values))
+        return values
+    with builder.loop(begin, end, step, carried=carried, hint=hint) as loop:
+        loop.yield_(*body(loop.variable, list(loop.carried)))
+    return list(loop.results)
+
+
+def position_of(addresses: Addresses, name: str, extent: Extent, number: Number) -> Expr:
+    """A loop's position below `extent`, by this name in index expressions."""
+    if is_known(number):
+        return of(number)
+    variable = Variable(name, extent)
+    addresses.bind(variable, addresses.builder.numbers.value(number), addresses.builder.block)
+    return of(variable)
 
 
 @record
@@ -45,18 +77,39 @@ class LoopCut:
         """How many tiles there are."""
         return ceil_div(self.extent, self.size)
 
+    @property
+    def least_whole(self) -> Bound:
+        """How many tiles are whole at least, at every size."""
+        return bounds_of(self.whole)[0]
+
+    @property
+    def is_one_tile(self) -> bool:
+        """Whether there is at most one tile, at every size."""
+        return bounds_of(self.tiles)[1] <= 1
+
+    @property
+    def left(self) -> int:
+        """The rest as a number. Raises UndecidedSizeError where it is a size."""
+        return fixed(self.rest)
+
     def each(self, addresses: Addresses, name: str, body: TileBody) -> None:
         """Writes `body` for all tiles in order; `name` is the loop's. What is left is a number."""
-        b, whole, rest = addresses.builder, self.whole, fixed(self.rest)
-        if whole == 1:
-            body(of(0), self.size)
-        elif whole != 0:
-            with b.loop(0, whole, hint=name.partition("_")[0]) as loop:
-                tile = Variable(name, whole)
-                addresses.bind(tile, loop.variable, b.block)
-                body(of(tile), self.size)
-        if rest:
-            body(of(whole), rest)
+        self._tiles(addresses, name, self.left, body)
+
+    def masked(self, addresses: Addresses, name: str, body: Callable[[Expr, Extent], None]) -> None:
+        """As `each`; what is left may be a size, 0 too: `body` masks what is not there."""
+        self._tiles(addresses, name, self.rest, body)
+
+    def _tiles(
+        self, addresses: Addresses, name: str, rest: N, body: Callable[[Expr, N], None]
+    ) -> None:
+        def tile(number: Number, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
+            body(position_of(addresses, name, self.whole, number), self.size)
+            return values
+
+        counted_loop(addresses.builder, 0, self.whole, tile, hint=name.partition("_")[0])
+        if rest != 0:
+            body(of(self.whole), rest)
 
     def fold(
         self, addresses: Addresses, name: str, values: Sequence[LoopValue], body: FoldBody,
@@ -64,13 +117,13 @@ class LoopCut:
     ) -> list[LoopValue]:  # fmt: skip
         """What `body` makes of the values tile by tile, in order: they are carried through the loop
         over whole tiles, which is written also where there is one. The extent is a number."""
-        b, whole = addresses.builder, self.whole
-        values = list(values)
-        if whole != 0:
-            with b.loop(0, whole, carried=values, hint=hint or name.partition("_")[0]) as loop:
-                tile = Variable(name, whole)
-                addresses.bind(tile, loop.variable, b.block)
-                loop.yield_(*body(of(tile), self.size, loop.carried))
-            values = list(loop.results)
-        rest = fixed(self.rest)
-        return list(body(of(whole), rest, values)) if rest else values
+
+        def tile(number: Number, values: Sequence[LoopValue]) -> Sequence[LoopValue]:
+            at = position_of(addresses, name, self.whole, number)
+            return body(at, self.size, values)
+
+        hint, rest = hint or name.partition("_")[0], self.left
+        folded = counted_loop(
+            addresses.builder, 0, self.whole, tile, values, hint=hint, always=True
+        )
+        return list(body(of(self.whole), rest, folded)) if rest else folded

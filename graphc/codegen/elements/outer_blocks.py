@@ -1,47 +1,60 @@
 """Blocks of outer indices: how a reduction's lanes go through them, level by level.
 
-In: a reduction, and what a chain of up to BLOCK outer indices gives. Out: its lanes over all of
-them: results of chains combine in order, BLOCK at a time and from the identity, the results of that
-again, up to one. The number of outer indices may be known only at run time: then there is a loop
-for each level there could be.
+In: a reduction, and where its lanes are held. Out: its lanes over all outer indices: those of up to
+BLOCK of them one after the other, the results of that in order, BLOCK at a time and from the
+identity, the results of that again, up to one. The number of outer indices may be known only at run
+time: then there is a loop for each level there could be.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from graphc.codegen.elements.combination import LANES, Combination, Parts
+from graphc.codegen.elements.loop_cut import counted_loop, position_of
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Dim, Extent, always_le, at_most, ceil_div
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ir.dims import Extent, at_most, bounds_of, ceil_div, known_number
+from graphc.ops.kinds.index_expr import Expr, of
 
 # Registers a vector fills at most: so many chains of operations run side by side.
 MOST_REGISTERS = 4
 BLOCK = 16
-# Levels of blocks where the number of outer indices is known only at run time: 2^32 of them.
+# Levels of blocks where nothing bounds the number of outer indices: 2^32 of them.
 MOST_LEVELS = 8
 
 Step = Callable[[Expr, list[Parts]], list[Parts]]
-Chain = Callable[[Expr, Number], list[Parts]]
+N = TypeVar("N", int, Extent)
 
 _count = itertools.count()
 
 
-def block_unit(count: int) -> int:
-    """Of how many outer indices the parts are that make `count` > BLOCK of them: a power of BLOCK,
-    at least one part."""
-    unit = BLOCK
-    while unit * BLOCK < count:
-        unit *= BLOCK
-    return unit
+class HeldLanes(Protocol):
+    """The lanes of one block of outer indices: in registers, which loops carry, or in scratch."""
+
+    carried: list[Parts]
+    """What loops carry: all lanes in the end, or nothing where they are in scratch."""
+
+    def begin(self) -> list[Parts]:
+        """What loops carry at first, each lane being the identity."""
+
+    def add(self, outer: Expr, carried: list[Parts]) -> list[Parts]:
+        """Combined with the elements at an outer index."""
+
+    def join(self, carried: list[Parts], part: HeldLanes) -> list[Parts]:
+        """Combined with the lanes of a block inside."""
+
+
+H = TypeVar("H", bound=HeldLanes)
 
 
 def levels_of(count: Extent) -> int:
     """Levels of blocks that hold `count` outer indices, whatever the sizes are."""
+    least, most = bounds_of(count)
     levels = 1
-    while levels < MOST_LEVELS and not always_le(count, BLOCK**levels):
+    while BLOCK**levels < (most if levels < MOST_LEVELS else least):
         levels += 1
     return levels
 
@@ -54,75 +67,59 @@ class OuterBlocks(Combination):
     ) -> list[Parts]:
         """`step` for each number below `count`, in order; with `end`, below that, which is at most
         `count`."""
-        if count == 0:
-            return carried
-        if count == 1 and end is None:
-            return step(of(0), carried)
         size = len(carried[0]) if carried else 1
-        flat = [part for parts in carried for part in parts]
-        with self.builder.loop(0, count if end is None else end, carried=flat, hint="r") as loop:
-            variable = Variable(f"r{next(_count)}", count)
-            self.access.addresses.bind(variable, loop.variable, self.builder.block)
-            combined = step(of(variable), _grouped(list(loop.carried), size))
-            loop.yield_(*(part for parts in combined for part in parts))
-        return _grouped(list(loop.results), size)
+
+        def at(number: Number, flat: list[LoopValue]) -> list[LoopValue]:
+            r = position_of(self.access.addresses, f"r{next(_count)}", count, number)
+            return _flat(step(r, _grouped(flat, size)))
+
+        flat = counted_loop(
+            self.builder, 0, count if end is None else end, at, _flat(carried), hint="r"
+        )
+        return _grouped(flat, size)
 
     def _in_tiles(
-        self, count: int, size: int, carried: list[Parts],
-        step: Callable[[Expr, int, list[Parts]], list[Parts]],
+        self, count: N, size: int, carried: list[Parts],
+        step: Callable[[Expr, N, list[Parts]], list[Parts]],
     ) -> list[Parts]:  # fmt: skip
-        """`step` for each tile of `size`, in order; the last one may have fewer elements."""
+        """`step` for each tile of `size`, in order; the last one may have fewer elements, a number
+        of them."""
         whole, rest = count // size, count % size
         carried = self._repeat(whole, carried, lambda tile, carried: step(tile, size, carried))
         return step(of(whole), rest, carried) if rest else carried
 
     # -- blocks of outer indices -------------------------------------------------------------
 
-    @property
-    def _levels(self) -> int:
-        """Levels of blocks there may be. What combines in any order is one chain."""
-        return 1 if self.any_order else levels_of(self.outer)
+    def _blocks(self, start: Expr, count: Extent, hold: Callable[[], H]) -> H:
+        """Lanes over the outer indices from `start` on: so many, or where their number is known
+        only at run time up to so many. What combines in any order is one block."""
+        held, levels = hold(), 1 if self.any_order else levels_of(count)
+        unit = BLOCK ** (levels - 1)
 
-    def _blocks(self, start: Expr, count: Extent, chain: Chain) -> list[Parts]:
-        """Lanes over the outer indices from `start` on; `chain` takes up to BLOCK of them."""
-        if isinstance(count, Dim):
-            return self._blocks_at_run_time(start, self._levels, chain)
-        if count <= BLOCK or self.any_order:
-            return chain(start, count)
-        unit = block_unit(count)
+        def add(block: Expr, count: Extent, carried: list[Parts]) -> list[Parts]:
+            first = start + block * unit
+            if levels == 1:
+                return held.add(first, carried)
+            return held.join(carried, self._blocks(first, count, hold))
 
-        def add(block: Expr, count: int, lanes: list[Parts]) -> list[Parts]:
-            return self._joined_lanes(lanes, self._blocks(start + block * unit, count, chain))
+        if known_number(self.outer) is None:
+            most = ceil_div(count, unit)
+            end = self._left(start, unit, most)
+            held.carried = self._repeat(
+                most, held.begin(), lambda block, carried: add(block, unit, carried), end
+            )
+        else:
+            held.carried = self._in_tiles(count, unit, held.begin(), add)
+        return held
 
-        return self._in_tiles(count, unit, self._start(*self._width_of_lanes()), add)
-
-    def _blocks_at_run_time(self, start: Expr, level: int, chain: Chain) -> list[Parts]:
-        """The same, for up to BLOCK ** level of the outer indices from `start` on, as many as there
-        are; at the highest level for all."""
-        highest = level == self._levels
-        if level == 1:
-            return chain(start, self._left(start, 1, None if highest else BLOCK))
-        unit = BLOCK ** (level - 1)
-
-        def add(block: Expr, lanes: list[Parts]) -> list[Parts]:
-            part = self._blocks_at_run_time(start + block * unit, level - 1, chain)
-            return self._joined_lanes(lanes, part)
-
-        end = self._left(start, unit, None if highest else BLOCK)
-        bound = ceil_div(self.outer, unit) if highest else BLOCK
-        return self._repeat(bound, self._start(*self._width_of_lanes()), add, end)
-
-    def _left(self, start: Expr, unit: int, most: int | None) -> LoopValue:
+    def _left(self, start: Expr, unit: int, most: Extent) -> LoopValue:
         """How many units of outer indices there are from `start` on, at most `most`."""
         n = self.builder.numbers
-        left: Number = n.value(ceil_div(self.outer, unit))
-        if not start.is_constant or start.constant != 0:
-            ahead = n.sub(self.outer, self.access.addresses.scalar(start))
-            left = n.floordiv(n.add(ahead, unit - 1), unit)
-        return n.value(left if most is None else n.minimum(left, most))
-
-    def _joined_lanes(self, lanes: list[Parts], others: list[Parts]) -> list[Parts]:
-        return [self._combine(a, b) for a, b in zip(lanes, others, strict=True)]
+        every = n.value(ceil_div(self.outer, unit))
+        if start.is_constant and start.constant == 0:
+            return every
+        ahead = n.sub(self.outer, self.access.addresses.scalar(start))
+        return n.value(n.minimum(n.floordiv(n.add(ahead, unit - 1), unit), most))
 
     def _width_of_lanes(self) -> tuple[int, int]:
         """How many values hold a result's lanes, and how many numbers each of them holds."""
@@ -134,23 +131,30 @@ class OuterBlocks(Combination):
             width *= 2
         return -(-present // width), width
 
-    def _start(self, number: int, width: int) -> list[Parts]:
-        identity = tuple(self.builder.splat(part, width) for part in self._identity())
+    def _in_registers(self, add: Step) -> list[Parts]:
+        """Lanes over all outer indices, in registers; `add` combines them with those of one."""
+        return self._blocks(of(0), self.outer, lambda: _InRegisters(self, add)).carried
+
+
+class _InRegisters:
+    def __init__(self, reduction: OuterBlocks, add: Step) -> None:
+        self._reduction = reduction
+        self.add = add
+        self.carried: list[Parts] = []
+
+    def begin(self) -> list[Parts]:
+        reduction = self._reduction
+        number, width = reduction._width_of_lanes()
+        identity = tuple(reduction.builder.splat(x, width) for x in reduction._identity())
         return [identity] * number
 
-    def _each(self, start: Expr, count: Number, lanes: list[Parts], step: Step) -> list[Parts]:
-        """`step` for the outer indices of a chain from `start` on."""
-        most = self.outer if self.any_order else BLOCK
-        bound, end = (count, None) if isinstance(count, int) else (most, count)
-        return self._repeat(bound, lanes, lambda r, lanes: step(start + r, lanes), end)
+    def join(self, carried: list[Parts], part: HeldLanes) -> list[Parts]:
+        pairs = zip(carried, part.carried, strict=True)
+        return [self._reduction._combine(a, b) for a, b in pairs]
 
-    def _chain(self, start: Expr, count: Number) -> list[Parts]:
-        """The one lane where the run is a single element: a value of the index's width."""
-        lane, width = self._width_of_lanes()
-        return self._each(
-            start, count, self._start(lane, width),
-            lambda outer, lanes: [self._combine(lanes[0], self._wide(outer, of(0), width))],
-        )  # fmt: skip
+
+def _flat(grouped: list[Parts]) -> list[LoopValue]:
+    return [part for parts in grouped for part in parts]
 
 
 def _grouped(flat: list[LoopValue], size: int) -> list[Parts]:

@@ -18,15 +18,17 @@ that changes no bit (a sum from +0 is never -0).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.combination import LANES, RUN_BLOCK, ElementAt, Parts
+from graphc.codegen.elements.loop_cut import counted_loop
 from graphc.codegen.elements.memory import MemoryAccess
-from graphc.codegen.elements.outer_blocks import BLOCK, OuterBlocks, block_unit
+from graphc.codegen.elements.outer_blocks import BLOCK, HeldLanes, OuterBlocks
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.nodes import Index as LoopIndex
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import always_le, at_most, ceil_div, fixed, known_number
+from graphc.ir.dims import at_most, known_number
 from graphc.ir.nodes import Node
 from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -58,12 +60,13 @@ class _Reduction(OuterBlocks):
         block = access.deepest(blocks)
         vector = any(access.addresses.is_vector(item) for item in self.index)
         with self.builder.at(block):
+            few = self._few(UNROLL_LIMIT if vector else SCALAR_LIMIT)
             if self._is_empty:
                 result = self._identity()
-            elif self._is_few(UNROLL_LIMIT if vector else SCALAR_LIMIT):
-                result = self._unrolled()
+            elif few is not None:
+                result = self._unrolled(*few)
             elif self.run == 1:
-                (result,) = self._blocks(of(0), self.outer, self._chain)
+                result = self._chain()
             elif vector:
                 result = self._columns()
             else:
@@ -76,34 +79,38 @@ class _Reduction(OuterBlocks):
         """Whether there is no element, however many rows of none there are."""
         return known_number(self.count) == 0 and not isinstance(self.op, ArgReduce)
 
-    def _is_few(self, most: int) -> bool:
-        """Whether at most so many elements, in one block of outer indices, are combined."""
-        count = known_number(self.count)
-        return count is not None and count <= most and always_le(self.outer, BLOCK)
+    def _few(self, most: int) -> tuple[int, int] | None:
+        """Outer indices, in one block of them, and elements of the run, where at most so many
+        elements are combined."""
+        outer, run = known_number(self.outer), known_number(self.run)
+        if outer is None or run is None or outer * run > most or outer > BLOCK:
+            return None
+        return outer, run
 
     # -- ways to go through the run ----------------------------------------------------------
 
-    def _unrolled(self) -> Parts:
+    def _unrolled(self, outers: int, run: int) -> Parts:
         """A few elements, each a value of its own."""
         if isinstance(self.op, ArgReduce):
-            return self._first_best()
+            return self._first_best(outers, run)
         identity = self._identity()
-        lanes = [identity] * fixed(self.run)
-        for outer, at in itertools.product(range(fixed(self.outer)), range(fixed(self.run))):
+        lanes = [identity] * run
+        for outer, at in itertools.product(range(outers), range(run)):
             lanes[at] = self._joined(lanes[at], self._element(of(outer), of(at)), identity)
         return self._tree(lanes, LANES)
 
+    def _chain(self) -> Parts:
+        """The one lane where the run is a single element: a value of the index's width."""
+        _, width = self._width_of_lanes()
+        (result,) = self._in_registers(
+            lambda outer, lanes: [self._combine(lanes[0], self._wide(outer, of(0), width))]
+        )
+        return result
+
     def _row(self) -> Parts:
         """One result: the 64 lanes are vectors' lanes."""
-        number, width = self._width_of_lanes()
-
-        def chain(start: Expr, count: Number) -> list[Parts]:
-            first = self._start(number, width)
-            return self._each(
-                start, count, first, lambda outer, lanes: self._along(outer, lanes, width)
-            )
-
-        lanes = self._blocks(of(0), self.outer, chain)
+        _, width = self._width_of_lanes()
+        lanes = self._in_registers(lambda outer, lanes: self._along(outer, lanes, width))
         return self._horizontal(self._tree(lanes, LANES // width), width)
 
     def _along(self, outer: Expr, lanes: list[Parts], width: int) -> list[Parts]:
@@ -185,46 +192,13 @@ class _Reduction(OuterBlocks):
         """A vector of results with a run: the 64 lanes are 64 vectors in scratch memory."""
         width = max(self.access.addresses.lanes_of(item) for item in self.index)
         lanes = at_most(self.run, LANES)
-        if isinstance(self.outer, int):
-            memory = self._blocks_in_memory(of(0), self.outer, lanes, width)
-        else:
-            memory = self._levels_in_memory(of(0), self._levels, lanes, width)
+        memory = self._blocks(of(0), self.outer, lambda: _InMemory(self, lanes, width)).memory
         half = LANES // 2
         while half:
             self._fold(memory, half, lanes, width)
             lanes = min(lanes, half)
             half //= 2
         return tuple(self.builder.load(buffer, 0, width) for buffer in memory)
-
-    def _blocks_in_memory(self, start: Expr, count: int, lanes: int, width: int) -> list[Buffer]:
-        """As `_blocks`, each level in scratch of its own."""
-        memory = self._cleared(lanes, width)
-        if count <= BLOCK or self.any_order:
-            self._repeat(count, [], lambda r, _: self._add_run(memory, start + r, width))
-            return memory
-        unit = block_unit(count)
-
-        def add(block: Expr, count: int, _: list[Parts]) -> list[Parts]:
-            part = self._blocks_in_memory(start + block * unit, count, lanes, width)
-            return self._join_memory(memory, part, lanes, width)
-
-        self._in_tiles(count, unit, [], add)
-        return memory
-
-    def _levels_in_memory(self, start: Expr, level: int, lanes: int, width: int) -> list[Buffer]:
-        """As `_blocks_at_run_time`, each level in scratch of its own."""
-        memory, highest = self._cleared(lanes, width), level == self._levels
-        unit = BLOCK ** (level - 1)
-
-        def add(block: Expr, _: list[Parts]) -> list[Parts]:
-            if level == 1:
-                return self._add_run(memory, start + block, width)
-            part = self._levels_in_memory(start + block * unit, level - 1, lanes, width)
-            return self._join_memory(memory, part, lanes, width)
-
-        bound = ceil_div(self.outer, unit) if highest else BLOCK
-        self._repeat(bound, [], add, self._left(start, unit, None if highest else BLOCK))
-        return memory
 
     def _cleared(self, lanes: int, width: int) -> list[Buffer]:
         """Lanes that hold the identity."""
@@ -233,20 +207,34 @@ class _Reduction(OuterBlocks):
             self.builder.scratch(f"lanes{next(_count)}", part.type.dtype, lanes * width)
             for part in identity
         ]
-        with self.builder.loop(0, lanes, hint="l") as fill:
+
+        def clear(lane: LoopValue) -> None:
+            at = self.builder.index(0, (lane, width))
             for buffer, part in zip(memory, identity, strict=True):
-                at = self.builder.index(0, (fill.variable, width))
                 self.builder.store(buffer, at, self.builder.splat(part, width))
+
+        self._each_lane(lanes, clear)
         return memory
+
+    def _each_lane(self, count: Number, body: Callable[[LoopValue], None]) -> None:
+        """`body` for each lane below `count`."""
+
+        def at(number: Number, values: list[LoopValue]) -> list[LoopValue]:
+            body(self.builder.numbers.value(number))
+            return values
+
+        counted_loop(self.builder, 0, count, at, hint="l", always=True)
 
     def _join_memory(
         self, memory: list[Buffer], part: list[Buffer], lanes: int, width: int
-    ) -> list[Parts]:
+    ) -> None:
         """Combines lanes with those of a part, each with its own."""
-        with self.builder.loop(0, lanes, hint="l") as loop:
-            at = self.builder.index(0, (loop.variable, width))
+
+        def join(lane: LoopValue) -> None:
+            at = self.builder.index(0, (lane, width))
             self._combine_at(memory, at, part, at, width)
-        return []
+
+        self._each_lane(lanes, join)
 
     def _add_run(self, memory: list[Buffer], outer: Expr, width: int) -> list[Parts]:
         if self.whole_run is None:
@@ -269,24 +257,29 @@ class _Reduction(OuterBlocks):
     def _add_lanes(
         self, memory: list[Buffer], outer: Expr, start: Expr, count: Number, width: int
     ) -> list[Parts]:
-        with self.builder.loop(0, count, hint="l") as loop:
-            lane = Variable(f"l{next(_count)}", count if isinstance(count, int) else LANES)
-            self.access.addresses.bind(lane, loop.variable, self.builder.block)
-            at = self.builder.index(0, (loop.variable, width))
+        def add(number: LoopValue) -> None:
+            lane = Variable(f"l{next(_count)}", at_most(count, LANES))
+            self.access.addresses.bind(lane, number, self.builder.block)
+            at = self.builder.index(0, (number, width))
             old = tuple(self.builder.load(buffer, at, width) for buffer in memory)
             new = self._combine(old, self._wide(outer, start + of(lane), width))
             for buffer, part in zip(memory, new, strict=True):
                 self.builder.store(buffer, at, part)
+
+        self._each_lane(count, add)
         return []
 
     def _fold(self, memory: list[Buffer], half: int, lanes: int, width: int) -> None:
         """Lane i with lane i + half, for the lanes that exist."""
         if lanes <= half:
             return
-        with self.builder.loop(0, min(half, lanes - half), hint="l") as loop:
-            low = self.builder.index(0, (loop.variable, width))
-            high = self.builder.index(half * width, (loop.variable, width))
+
+        def fold(lane: LoopValue) -> None:
+            low = self.builder.index(0, (lane, width))
+            high = self.builder.index(half * width, (lane, width))
             self._combine_at(memory, low, memory, high, width)
+
+        self._each_lane(min(half, lanes - half), fold)
 
     def _combine_at(
         self, memory: list[Buffer], at: LoopIndex, other: list[Buffer], there: LoopIndex, width: int
@@ -295,3 +288,24 @@ class _Reduction(OuterBlocks):
         right = tuple(self.builder.load(buffer, there, width) for buffer in other)
         for buffer, part in zip(memory, self._combine(left, right), strict=True):
             self.builder.store(buffer, at, part)
+
+
+class _InMemory:
+    """The lanes of a block in scratch of its own: so many, of vectors of a width."""
+
+    def __init__(self, reduction: _Reduction, lanes: int, width: int) -> None:
+        self._reduction = reduction
+        self._lanes, self._width = lanes, width
+        self.memory = reduction._cleared(lanes, width)
+        self.carried: list[Parts] = []
+
+    def begin(self) -> list[Parts]:
+        return []
+
+    def add(self, outer: Expr, carried: list[Parts]) -> list[Parts]:
+        return self._reduction._add_run(self.memory, outer, self._width)
+
+    def join(self, carried: list[Parts], part: HeldLanes) -> list[Parts]:
+        assert isinstance(part, _InMemory)
+        self._reduction._join_memory(self.memory, part.memory, self._lanes, self._width)
+        return []

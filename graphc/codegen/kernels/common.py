@@ -38,8 +38,9 @@ def lanes_for(body: Graph, target: Target) -> int:
     return target.lanes(max(numbers, key=lambda dtype: dtype.itemsize))
 
 
-def lanes_within(lanes: int, extent: Extent) -> int:
-    """Lanes of a vector along so many elements: half as many where these always do."""
-    while lanes > 1 and always_le(extent, lanes // 2):
+def lanes_within(lanes: int, extent: Extent, least: int = 1) -> int:
+    """Lanes of a vector along so many elements: half as many where these always do, and are no
+    fewer than `least`."""
+    while lanes // 2 >= least and always_le(extent, lanes // 2):
         lanes //= 2
     return lanes

@@ -37,7 +37,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, always_lt
+from graphc.ir.dims import Extent, always_lt
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -97,10 +97,11 @@ class ScanPlan:
         loops, covered = [lines] if self.outer or self.columns is None else [], [along]
         if self.columns is not None:
             columns = Axis("columns", self.columns, Role.ELEMENTS, 1)
-            if loops and always_le(self.columns, self.lanes):
+            vectors = Split("v", columns, self.lanes, Tail.BOUNDED)
+            if loops and vectors.is_one_tile:
                 covered.insert(0, columns)
             else:
-                loops.append(Split("v", columns, self.lanes, Tail.BOUNDED))
+                loops.append(vectors)
         first, fused = loops[0], loops[1] if loops[1:] else None
         effect = Effect(
             covers=tuple(axis.name for axis in covered), stores=True, outputs=("y0",),

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.common import declare_buffers, lanes_for
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
 from graphc.codegen.kernels.elementwise.emitter import NestEmitter
@@ -43,7 +44,8 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dim_terms import same_terms
+from graphc.ir.dims import always_le
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -96,13 +98,15 @@ class ScatterPlan:
     def divided(self) -> Shared | None:
         """What threads can divide: nothing where rows are shorter than a vector."""
         shape, source = self.types[0].shape, self.types[2].shape
-        if len(shape) < 2 or 0 in source or not always_le(self.lanes, math.prod(shape[1:])):
+        if len(shape) < 2 or 0 in source:
+            return None
+        if LoopCut(math.prod(shape[1:]), self.lanes).least_whole < 1:
             return None
         (first, *_, last), _ = self._coordinates()
-        if first == _coordinate(source, 0) and _same(source[0], shape[0]):
+        if first == _coordinate(source, 0) and same_terms(source[0], shape[0]):
             return "rows"
-        along = last == _coordinate(source, len(source) - 1) and _same(source[-1], shape[-1])
-        is_cut = not always_le(shape[-1], self.lanes)
+        along = last == _coordinate(source, len(source) - 1) and same_terms(source[-1], shape[-1])
+        is_cut = not LoopCut(shape[-1], self.lanes).is_one_tile
         return "vectors" if along and is_cut and self._is_contiguous() else None
 
     @property
@@ -257,7 +261,3 @@ class ScatterPlan:
 
 def _coordinate(shape: Shape, axis: int) -> Expr:
     return of(Variable(f"s{axis}", shape[axis]))
-
-
-def _same(a: Extent, b: Extent) -> bool:
-    return always_le(a, b) and always_le(b, a)

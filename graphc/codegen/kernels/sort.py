@@ -41,7 +41,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, always_le, known_number
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
@@ -96,12 +96,13 @@ class SortPlan:
         return self.shape[self.axis]
 
     @property
-    def selects(self) -> bool:
-        """Where the moves of a line in no particular order are fewer than the steps of merges."""
-        count = self.count
-        if not isinstance(count, int) or count > SELECTED:
-            return False
-        return count * count <= 16 * typical(self.size)
+    def selected(self) -> int | None:
+        """How many are selected, where the moves of a line in no particular order are fewer than
+        the steps of merges; None where all are sorted."""
+        count = known_number(self.count)
+        if count is None or count > SELECTED or count * count > 16 * typical(self.size):
+            return None
+        return count
 
     @property
     def outer(self) -> Shape:
@@ -114,7 +115,8 @@ class SortPlan:
     def nest(self) -> Nest:
         lines = Axis("lines", math.prod(self.outer), Role.ELEMENTS)
         along, line = Axis("k", self.count, Role.ELEMENTS, 1), Split("line", lines, 1, Tail.EXACT)
-        runs = SelectedRun(self) if self.selects else SortedRuns(self)
+        selected = self.selected
+        runs = SortedRuns(self) if selected is None else SelectedRun(self, selected)
         of_keys = Effect(covers=("k",), fills="runs")
         of_positions = Effect(reads=("runs",), stores=True, outputs=("y0",))
         order = "descending" if self.descending else "ascending"
@@ -203,16 +205,17 @@ class SortedRuns:
 
 @record
 class SelectedRun:
-    """The first keys of a line and their positions, in order."""
+    """The first `count` keys of a line and their positions, in order."""
 
     plan: SortPlan
+    count: int
     name: str = "runs"
     holds: Holds = Holds.VALUES
     whole: tuple[str, ...] = ("line",)
 
     @property
     def room(self) -> Room:
-        return (("k", self.plan.count),)
+        return (("k", self.count),)
 
     @property
     def text(self) -> str:
@@ -220,8 +223,8 @@ class SelectedRun:
         return f"{self.plan.key_type.value} keys and positions, {order}; selected"
 
     def declare(self, emit: NestEmitter) -> tuple[Buffer, Buffer]:
-        keys = emit.builder.scratch("keys", self.plan.key_type, self.plan.count)
-        return keys, emit.builder.scratch("positions", DType.i64, self.plan.count)
+        keys = emit.builder.scratch("keys", self.plan.key_type, self.count)
+        return keys, emit.builder.scratch("positions", DType.i64, self.count)
 
     def clear(self, emit: NestEmitter, place: NestPlace) -> None:
         raise NotImplementedError("keys are written, never cleared")
@@ -230,8 +233,7 @@ class SelectedRun:
         return emit.builder.const(DType.i64, 0)
 
     def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
-        builder, count = emit.builder, self.plan.count
-        assert isinstance(count, int)
+        builder, count = emit.builder, self.count
         keys, _ = place.memory[self.name]
         with builder.loop(0, count, hint="first") as loop:
             key = self.plan.key(emit, place, loop.variable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphc.ir.dims import Extent, evaluate
+from graphc.ir.dims import Extent, evaluate, symbols_in
 from graphc.ir.size_guards import UNKNOWN, nearest
 
 ROWS, IMAGES = UNKNOWN, 32
@@ -14,6 +14,4 @@ DOUBLED = 16
 def typical(extent: Extent, size: int = ROWS) -> int:
     """The extent where each size is a typical one, or its nearest bound. No example is asked: a
     kernel is one for all programs that have it."""
-    if isinstance(extent, int):
-        return extent
-    return evaluate(extent, {symbol.name: nearest(symbol, size) for symbol in extent.symbols()})
+    return evaluate(extent, {symbol.name: nearest(symbol, size) for symbol in symbols_in(extent)})

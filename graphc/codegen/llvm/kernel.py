@@ -42,6 +42,7 @@ from graphc.codegen.loop_ir.nodes import (
     results,
     walk,
 )
+from graphc.codegen.loop_ir.numbers import known_range
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, ceil_div
 
@@ -209,8 +210,7 @@ class _Emitter(MemoryText):
             for bound in (statement.begin, statement.end)
         ]
         entry = len(function.lines)
-        runs = isinstance(statement.begin, int) and isinstance(statement.end, int)
-        runs = runs and statement.begin < statement.end  # type: ignore[operator]
+        runs = bool(known_range(statement.begin, statement.end))
         self.ahead.append([])
         if runs:
             head = body

@@ -111,9 +111,9 @@ def _divide(function: FunctionText, a: LoopValue, b: LoopValue) -> tuple[str, st
 def _floor_divide(function: FunctionText, statement: Let) -> None:
     a, b = statement.operands
     type = llvm_type(a.type)
-    divisor = function.constants.get(b.name, 0)
+    divisor = int(function.constants.get(b.name, 0))
     quotient_wanted = statement.opcode == "floordiv"
-    if isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0:
+    if divisor > 0 and divisor & (divisor - 1) == 0:
         if quotient_wanted:
             shift = literal(divisor.bit_length() - 1, a.type)
             function.define(statement.result, f"ashr {function.typed(a)}, {shift}")

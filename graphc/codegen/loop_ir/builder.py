@@ -18,7 +18,6 @@ is appended there lands before the loops still open inside it, which hoists it o
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -56,8 +55,30 @@ from graphc.codegen.loop_ir.open_blocks import (
 from graphc.codegen.loop_ir.verifier import verify
 from graphc.config import verify_passes
 from graphc.errors import VerifyError
-from graphc.ir.dims import DimQuotient, Extent, Symbol, ordered_terms
+from graphc.ir.dims import Extent, Symbol, known_number, lowered
 from graphc.ir.types import DType
+
+
+class _Sizes:
+    """Sizes of a call as values of a kernel: they stand ahead of all statements, each once."""
+
+    def __init__(self, builder: LoopBuilder) -> None:
+        self._builder = builder
+
+    def number(self, value: int) -> LoopValue:
+        return self._builder.const(DType.i64, value)
+
+    def symbol(self, symbol: Symbol) -> LoopValue:
+        return self._builder.declared(symbol)
+
+    def add(self, x: LoopValue, y: LoopValue) -> LoopValue:
+        return self._builder.constant(INDEX_TYPE, "add", (x, y))
+
+    def mul(self, x: LoopValue, y: LoopValue) -> LoopValue:
+        return self._builder.constant(INDEX_TYPE, "mul", (x, y))
+
+    def floordiv(self, x: LoopValue, y: LoopValue, may_be_negative: bool) -> LoopValue:
+        return self._builder.constant(INDEX_TYPE, "floordiv", (x, y))
 
 
 class LoopBuilder:
@@ -146,36 +167,24 @@ class LoopBuilder:
     def declare_sizes(self, symbols: Iterable[Symbol]) -> None:
         """Sizes of the call; they have their names ahead of all other values."""
         for symbol in symbols:
-            self._factor(symbol)
+            self.declared(symbol)
 
-    def size(self, extent: Extent, dtype: DType = DType.i64) -> LoopValue:
-        """An extent as a scalar integer, which has to hold it. It stands ahead of all statements,
-        once."""
-        if isinstance(extent, int):
-            return self.const(dtype, extent)
+    def size(self, extent: Extent, dtype: DType = DType.i64, lanes: int = 1) -> LoopValue:
+        """An extent as an integer, which has to hold it, in all of so many lanes. As a scalar it
+        stands ahead of all statements, once."""
+        number = known_number(extent)
+        if number is not None:
+            return self.const(dtype, number, lanes)
+        value = lowered(extent, _Sizes(self))
         if dtype is not DType.i64:
-            wide = self.size(extent)
-            return self._constant(VectorType(dtype), "convert", (wide,), dtype)
-        total: LoopValue | None = None if extent.constant == 0 else self.size(extent.constant)
-        for monomial, coefficient in ordered_terms(extent):
-            factors = [self._factor(factor) for factor in monomial]
-            if coefficient != 1:
-                factors.append(self.const(DType.i64, coefficient))
-            term = functools.reduce(functools.partial(self._of_sizes, "mul"), factors)
-            total = term if total is None else self._of_sizes("add", total, term)
-        assert total is not None
-        return total
+            value = self.constant(VectorType(dtype), "convert", (value,), dtype)
+        return self.splat(value, lanes)
 
-    def _factor(self, factor: Symbol | DimQuotient) -> LoopValue:
-        if isinstance(factor, DimQuotient):
-            divided = self.size(factor.dividend), self.size(factor.divisor)
-            return self._of_sizes("floordiv", *divided)
-        if factor.name not in self._dims:
-            self._dims[factor.name] = self.fresh(INDEX_TYPE, factor.name)
-        return self._dims[factor.name]
-
-    def _of_sizes(self, opcode: str, *operands: LoopValue) -> LoopValue:
-        return self._constant(INDEX_TYPE, opcode, operands, None)
+    def declared(self, symbol: Symbol) -> LoopValue:
+        """The value of a size of the call."""
+        if symbol.name not in self._dims:
+            self._dims[symbol.name] = self.fresh(INDEX_TYPE, symbol.name)
+        return self._dims[symbol.name]
 
     # -- values -----------------------------------------------------------------------------------
 
@@ -194,10 +203,10 @@ class LoopBuilder:
         ahead of all loops, each once."""
         # The text of a float tells -0.0 from 0.0, and NaN equals itself in it.
         exact = exact_constant(dtype, value, repr(value))
-        return self._constant(VectorType(dtype, lanes), "const", (), exact)
+        return self.constant(VectorType(dtype, lanes), "const", (), exact)
 
-    def _constant(
-        self, type: VectorType, opcode: str, operands: tuple[LoopValue, ...], attribute: Any
+    def constant(
+        self, type: VectorType, opcode: str, operands: tuple[LoopValue, ...], attribute: Any = None
     ) -> LoopValue:
         """A value that depends on nothing stands once, ahead of all statements."""
         key = (type, opcode, operands, repr(attribute))
@@ -281,13 +290,13 @@ class LoopBuilder:
         if a.type.lanes == lanes:
             return a
         if a.type.is_scalar and a.name in self._constant_names:
-            return self._constant(a.type.with_lanes(lanes), "splat", (a,), lanes)
+            return self.constant(a.type.with_lanes(lanes), "splat", (a,), lanes)
         return self.op("splat", a, attribute=lanes)
 
     def iota(self, dtype: DType, lanes: int) -> LoopValue:
         type = VectorType(dtype, lanes)
         result_type("iota", (), type)
-        return self._constant(type, "iota", (), type)
+        return self.constant(type, "iota", (), type)
 
     def extract(self, a: LoopValue, lane: int) -> LoopValue:
         return self.op("extract", a, attribute=lane)

@@ -33,7 +33,7 @@ from graphc.codegen.loop_ir.opcodes import (
     check_constant,
     result_type,
 )
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
 from graphc.records import field, record
 from graphc.system import IMPORTING
@@ -75,11 +75,6 @@ class Buffer:
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def nbytes(self) -> int:
-        """Raises UndecidedSizeError where the size is known only at run time."""
-        return fixed(self.size) * self.dtype.itemsize
-
 
 @record
 class Index:
@@ -105,10 +100,7 @@ class Index:
         return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
 
     def __add__(self, other: Index | LoopValue | int) -> Index:
-        if isinstance(other, int):
-            return Index(self.const + other, self.terms)
-        if isinstance(other, LoopValue):
-            return Index.of(self.const, *self.terms, other)
+        other = Index.over(other)
         return Index.of(self.const + other.const, *self.terms, *other.terms)
 
     def scaled(self, factor: int) -> Index:

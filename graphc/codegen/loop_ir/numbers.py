@@ -37,6 +37,12 @@ def is_known(number: Number) -> TypeGuard[Extent]:
     return not isinstance(number, LoopValue)
 
 
+def known_range(begin: Number, end: Number, step: int = 1) -> range | None:
+    """The positions of a loop, where they are known where it is written."""
+    known = isinstance(begin, int) and isinstance(end, int)
+    return range(begin, end, step) if known else None  # type: ignore[arg-type]
+
+
 def _least(x: Extent, y: Extent) -> Extent | None:
     """The lesser of two, where it is known which."""
     return x if always_le(x, y) else y if always_le(y, x) else None

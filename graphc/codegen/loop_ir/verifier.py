@@ -17,8 +17,9 @@ In: a Kernel. Out: nothing, or a VerifyError that names the rule and the stateme
 | L11 | a condition is a scalar bool |
 | L12 | a constant is an exact value of its type |
 
-L8 leaves out what stands under an `if` or `while`: those may guard the access; and buffers whose
-size is known only at run time (R1 of the interpreter holds it there). A variable of a loop over
+L8 leaves out what stands under an `if` or `while`: those may guard the access. A buffer whose size
+is known only at run time is as large as it may be (R1 of the interpreter holds it for the sizes of
+the run). A variable of a loop over
 exactly the kernel's begin to end in steps of 1 counts as one over 0 to extent.
 """
 
@@ -50,9 +51,10 @@ from graphc.codegen.loop_ir.nodes import (
     result_type,
     results,
 )
+from graphc.codegen.loop_ir.numbers import known_range
 from graphc.codegen.loop_ir.printer import statement_text
 from graphc.errors import VerifyError
-from graphc.ir.dims import always_lt
+from graphc.ir.dims import always_lt, bounds_of
 from graphc.ir.types import DType
 
 _CONDITION = VectorType(DType.bool)
@@ -69,7 +71,7 @@ class _Verifier:
         self.kernel = kernel
         self.defined: set[str] = set()
         self.visible: dict[str, VectorType] = {}
-        self.ranges: dict[str, tuple[int, int]] = {}
+        self.ranges: dict[str, range] = {}
         self.buffers: dict[str, Buffer] = {}
         self.guards = 0
         self.current: Statement | None = None
@@ -173,26 +175,22 @@ class _Verifier:
         outside = self.visible
         self.visible = dict(outside)
         self.define([statement.variable, *(parameter for parameter, _ in statement.carried)])
-        fixed = self.fixed_range(statement)
-        if fixed is not None:
-            self.ranges[statement.variable.name] = fixed
+        positions = self.positions(statement)
+        if positions:
+            self.ranges[statement.variable.name] = positions
         # Nothing inside a loop that never runs is ever accessed.
-        never_runs = fixed is not None and fixed[0] > fixed[1]
+        never_runs = positions is not None and not positions
         self.guards += never_runs
         self.block(statement.body, statement.yields)
         self.guards -= never_runs
         self.visible = outside
 
-    def fixed_range(self, statement: For) -> tuple[int, int] | None:
-        """The least and greatest value of the variable, where they are known exactly."""
-        begin, end = statement.begin, statement.end
-        if isinstance(begin, int) and isinstance(end, int):
-            return begin, begin + (end - 1 - begin) // statement.step * statement.step
-        extent = self.kernel.extent
-        own_part = (begin, end, statement.step) == (self.kernel.begin, self.kernel.end, 1)
-        if own_part and isinstance(extent, int):
-            return 0, extent - 1
-        return None
+    def positions(self, statement: For) -> range | None:
+        """The values of the variable, where they are known."""
+        kernel, begin, end = self.kernel, statement.begin, statement.end
+        if (begin, end, statement.step) == (kernel.begin, kernel.end, 1):
+            return known_range(0, kernel.extent)
+        return known_range(begin, end, statement.step)
 
     def if_(self, statement: If) -> None:
         self.condition(statement.condition)
@@ -272,15 +270,13 @@ class _Verifier:
                 raise self.fail("L7", f"index term {value} is {value.type}, not a scalar i64")
 
     def in_range(self, buffer: Buffer, index: Index, lanes: int) -> None:
-        if not isinstance(buffer.size, int):
-            return  # the interpreter's R1 holds it for the sizes of the run
         low = high = index.const
         for value, factor in index.terms:
-            bounds = self.ranges.get(value.name)
-            if bounds is None:
+            positions = self.ranges.get(value.name)
+            if positions is None:
                 return
-            low += factor * bounds[factor < 0]
-            high += factor * bounds[factor > 0]
-        if low < 0 or high + lanes > buffer.size:
+            ends = factor * positions[0], factor * positions[-1]
+            low, high = low + min(ends), high + max(ends)
+        if low < 0 or high + lanes > bounds_of(buffer.size)[1]:
             span = f"[{low}, {high + lanes})"
             raise self.fail("L8", f"elements {span} of buffer {buffer} with {buffer.size}")

@@ -122,6 +122,11 @@ class Split:
         return ceil_div(self.extent, self.size)
 
     @property
+    def refusal(self) -> str | None:
+        """Why it cannot be split so, whatever is inside; None where it can."""
+        return self.tail.refusal(self.extent, self.size, self.runs)
+
+    @property
     def is_one_tile(self) -> bool:
         """Whether there is at most one tile, at every size."""
         return always_le(self.tiles, 1)

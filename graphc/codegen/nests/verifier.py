@@ -305,7 +305,7 @@ def _held(nest: Nest, stage: Stage, axis: Axis) -> list[Extent]:
 def _tails(nest: Nest, listed: Sequence[Visit]) -> None:
     for split in all_splits(nest):
         of_tiles = split.tail in (Tail.CLIPPED, Tail.BY_RUN, Tail.APART, Tail.BEHIND)
-        refusal = split.tail.refusal(split.extent, split.size, split.runs)
+        refusal = split.refusal
         if of_tiles and isinstance(split.of, Axis):
             refusal = "what is split are no tiles"
         if refusal is not None:

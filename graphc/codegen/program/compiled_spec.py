@@ -18,7 +18,7 @@ from graphc.codegen.kernels.size_class import SizeClass, size_class
 from graphc.codegen.llvm.jit import LEVELS, compile_kernel, object_of
 from graphc.codegen.llvm.kernel import scratch_layout
 from graphc.codegen.target import Target
-from graphc.ir.dims import Dim, Extent, Symbol, dim
+from graphc.ir.dims import Extent, Symbol, dim
 from graphc.ir.extent_text import parse_extent
 from graphc.ir.printer import print_graph
 from graphc.ir.symbols import symbols_of
@@ -96,6 +96,7 @@ def _kept(store: ObjectCache, key: str, spec: KernelSpec) -> CompiledSpec | None
 def _text(facts: KernelFacts) -> str:
     """The facts as `_facts` reads them, extents as their text."""
     entry: dict[str, object] = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    entry |= {"extent": str(facts.extent), "scratch_bytes": str(facts.scratch_bytes)}
     if facts.size_class is not None:
         entry["size_class"] = as_dict(facts.size_class)
     return json.dumps(entry, default=str)
@@ -107,13 +108,12 @@ def _facts(entry: Mapping[str, object], symbols: Sequence[Symbol]) -> KernelFact
     symbol, extent, scratch, sizes = (
         entry.get(name) for name in ("symbol", "extent", "scratch_bytes", "sizes")
     )
-    named = {s.name: dim(s.name, s.least, s.most) for s in symbols}
-    extent = parse_extent(extent, named) if isinstance(extent, str) else extent
-    scratch = parse_extent(scratch, named) if isinstance(scratch, str) else scratch
     if not (isinstance(symbol, str) and isinstance(sizes, list)):
         return None
-    if not (isinstance(extent, int | Dim) and isinstance(scratch, int | Dim)):
+    if not (isinstance(extent, str) and isinstance(scratch, str)):
         return None
+    named = {s.name: dim(s.name, s.least, s.most) for s in symbols}
+    numbers = parse_extent(extent, named), parse_extent(scratch, named)
     apart = entry.get("size_class")
     own_class = SizeClass(**apart) if isinstance(apart, dict) else None
-    return KernelFacts(symbol, extent, scratch, tuple(map(str, sizes)), own_class)
+    return KernelFacts(symbol, *numbers, tuple(map(str, sizes)), own_class)

@@ -31,6 +31,7 @@ from graphc.codegen.program.native_kernel import (
     with_variants,
 )
 from graphc.codegen.program.native_program import verdict_start
+from graphc.codegen.program.size_expressions import literal
 from graphc.codegen.program.size_table import SizeTable
 from graphc.ir.instances import substitute
 from graphc.ir.types import DType
@@ -339,7 +340,7 @@ class Driver:
         """What stands for the bound of a check, in the type of what is checked."""
         assert check.bound is not None
         bound, name = self.sizes.operand(check.bound), f"%bound{self._name()}"
-        if isinstance(check.bound, int) or type_ == "i64":
+        if literal(check.bound) is not None or type_ == "i64":
             return bound
         self.lines.append(f"  {name} = trunc i64 {bound} to {type_}")
         return name

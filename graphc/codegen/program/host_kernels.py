@@ -116,9 +116,10 @@ def _note(scratch: int, error: BaseException) -> None:
 
 def _over(address: int | None, type: TensorType) -> Array:
     """An array over the memory of a buffer."""
-    if not fixed(type.nbytes) or address is None:
+    nbytes = fixed(type.nbytes)
+    if not nbytes or address is None:
         return np.empty(type.shape, type.dtype.numpy)
-    raw = (ctypes.c_uint8 * fixed(type.nbytes)).from_address(address)
+    raw = (ctypes.c_uint8 * nbytes).from_address(address)
     return np.asarray(raw).view(type.dtype.numpy).reshape(type.shape)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphc.codegen.program.size_table import SizeProgram, function_of_sizes
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent, evaluate
 from graphc.records import record
 from graphc.schedule.instances import plan_at
 from graphc.schedule.open_schedule import OpenSchedule, open_schedule
@@ -38,7 +38,7 @@ def on_threads(
     if threads == 1:
         return ThreadedPlan(plan, one_thread(plan, reason or "one thread is asked for"))
     if not plan.example:
-        work = work_of({spec: fixed(extent) for spec, extent in extents.items()})
+        work = work_of({spec: evaluate(extent, {}) for spec, extent in extents.items()})
         return ThreadedPlan(*spread(plan, work, threads, grows=grows))
     # It keeps its order: what overlaps in memory is the same at all sizes. Of one run or one row,
     # parts of a stack would not show that they overlap.

@@ -6,7 +6,7 @@ an object that runs without it (standalone).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphc.codegen.llvm.size_text import Emit, extent_text
 from graphc.ir.dims import Dim
@@ -44,6 +44,18 @@ class WholeUnits:
 
 
 SizeExpression = int | Dim | NamedSize | GreatestSize | SizeSum | WholeUnits
+
+
+def literal(expression: SizeExpression) -> int | None:
+    """The number that the expression is; None where it is known at a call alone."""
+    return expression if isinstance(expression, int) else None
+
+
+def greatest(parts: Sequence[SizeExpression]) -> GreatestSize:
+    """The greatest of these, the numbers among them as one."""
+    numbers = [number for number in map(literal, parts) if number is not None]
+    others = [part for part in parts if literal(part) is None]
+    return GreatestSize((*((max(numbers),) if numbers else ()), *others))
 
 
 def python_text(expression: SizeExpression) -> str:

@@ -22,6 +22,8 @@ from graphc.codegen.program.size_expressions import (
     SizeExpression,
     SizeSum,
     WholeUnits,
+    greatest,
+    literal,
     python_text,
 )
 from graphc.ir.dims import Extent
@@ -110,7 +112,8 @@ class SizeTable:
 
     def operand(self, extent: Extent) -> str:
         """What stands for an extent in the driver."""
-        return str(extent) if isinstance(extent, int) else f"%size{self._entry(extent)}"
+        number = literal(extent)
+        return f"%size{self._entry(extent)}" if number is None else str(number)
 
     def start_of(self, plan: Plan, buffer: PlanBuffer) -> str:
         """What stands for the offset of a buffer in its plan's arena."""
@@ -157,8 +160,7 @@ class SizeTable:
                 continue
             starts[slot] = reached
             sizes = [s for i in members for s in memory.get(i, [plan.buffers[i].type.nbytes])]
-            least = max([ALIGNMENT, *(size for size in sizes if isinstance(size, int))])
-            longest = GreatestSize((least, *(s for s in sizes if not isinstance(s, int))))
+            longest = greatest([ALIGNMENT, *sizes])
             name = f"__arena{number}_{len(starts)}"
             self.lines.append((name, SizeSum((reached, WholeUnits(longest, ALIGNMENT)))))
             reached = NamedSize(name)

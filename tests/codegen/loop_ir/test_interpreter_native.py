@@ -11,7 +11,7 @@ from graphc.codegen import target
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.interpreter import run
-from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue, VectorType, result_type
+from graphc.codegen.loop_ir.nodes import Kernel, LoopValue, VectorType, result_type
 from graphc.errors import VerifyError
 from graphc.ir.types import COMPILED, DType
 from graphc.ops.kinds.numpy_fma import fma32
@@ -485,4 +485,3 @@ def test_out_of_range_raises() -> None:
 
 def test_types_in_messages() -> None:
     assert str(VectorType(F32, 16)) == "f32x16"
-    assert Buffer("x", F64, 3, "read").nbytes == 24

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut
+from graphc.codegen.elements.loop_cut import LoopCut, counted_loop
 from graphc.codegen.elements.positions import LoopPositions
 from graphc.codegen.kernels.attention.plan import TILE_VECTORS, AttentionPlan
 from graphc.codegen.kernels.attention.results import Destination, stored
@@ -129,23 +129,19 @@ class Heads:
 
     def loop(self, begin: Number, end: Number, hint: str, body: Body, step: int = 1) -> None:
         """`body` for each position; nothing is written for a loop that is known to be empty."""
-        if isinstance(begin, int) and isinstance(end, int) and begin + step >= end:
-            if begin < end:
-                body(begin)
-            return
-        with self.builder.loop(begin, end, step, hint=hint) as scope:
-            body(scope.variable)
+
+        def at(position: Number, values: list[LoopValue]) -> list[LoopValue]:
+            body(position)
+            return values
+
+        counted_loop(self.builder, begin, end, at, step=step, hint=hint)
 
     def fold(
         self, end: Number, hint: str, start: list[LoopValue],
         body: Callable[[Number, list[LoopValue]], list[LoopValue]],
     ) -> list[LoopValue]:  # fmt: skip
         """What `body(position, so far)` makes of `start` in positions 0 … end."""
-        if isinstance(end, int) and end <= 1:
-            return body(0, start) if end else start
-        with self.builder.loop(0, end, carried=start, hint=hint) as scope:
-            scope.yield_(*body(scope.variable, list(scope.carried)))
-        return list(scope.results)
+        return counted_loop(self.builder, 0, end, body, start, hint=hint)
 
     def load(self, matrix: Matrix, row: Number, column: Number, plus: int = 0) -> LoopValue:
         """A vector at `column + plus` of a row."""

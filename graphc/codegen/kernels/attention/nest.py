@@ -33,7 +33,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import fixed, known_number
+from graphc.ir.dims import known_number
 from graphc.records import record, replace
 from graphc.schedule.access import unflatten
 
@@ -104,8 +104,7 @@ def rows_of(context: AttentionContext, place: NestPlace) -> HeadRows:
     rest = known_number(plan.rows % plan.tile_rows)
     if span.bounds is None:
         assert rest is not None
-        rows = fixed(plan.rows)
-        return HeadRows(0, rows, rows // plan.tile_rows, rest, int(rest > 0))
+        return HeadRows(0, span.size, span.size // plan.tile_rows, rest, int(rest > 0))
     first, end = span.bounds
     count = n.sub(end, first)
     tiles = n.div(count, plan.tile_rows)
@@ -137,6 +136,6 @@ def attention_nest(
 
 def _blocks(plan: AttentionPlan, rows: Axis) -> Split:
     """Of one block the number of rows is known where its code is written."""
-    is_one = isinstance(plan.rows, int) and plan.rows <= plan.block
-    tail = Tail.WHOLE_AND_REST if is_one else Tail.STEPPED
-    return Split("block", rows, max(plan.block, 1), tail)  # of no rows there is no block
+    size = max(plan.block, 1)  # of no rows there is no block
+    one = Split("block", rows, size, Tail.WHOLE_AND_REST)
+    return one if one.is_one_tile and one.refusal is None else replace(one, tail=Tail.STEPPED)

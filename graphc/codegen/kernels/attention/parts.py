@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.elements.loop_cut import counted_loop
 from graphc.codegen.kernels.attention.heads import AttentionContext, Head, HeadRows, Matrix
 from graphc.codegen.kernels.attention.operands import Operands
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block
@@ -79,25 +80,19 @@ class AttentionKernel(Operands):
                 ahead = builder.add(lanes, builder.const(kind, u * self.lanes - i, self.lanes))
                 seen = builder.compare("le", ahead, builder.splat(reach, self.lanes))
                 scores = builder.select(seen, scores, self.hidden)
-            if self.may_end(column, u, vectors):
+            if u + 1 == vectors and self.may_end(column, u, self.columns):
                 assert is_known(column)
-                rest = self.columns - column - u * self.lanes
-                if isinstance(rest, int):
-                    left = builder.const(kind, rest, self.lanes)
-                else:
-                    left = builder.splat(builder.size(rest, kind), self.lanes)
+                left = builder.size(self.columns - column - u * self.lanes, kind, self.lanes)
                 scores = builder.select(builder.compare("lt", lanes, left), scores, self.hidden)
             masked.append(scores)
         return masked
 
-    def may_end(self, column: Number, vector: int, vectors: int) -> bool:
-        """Whether the row may end within a vector of the tile at `column`: it does so in the last
-        one of a tile of its own, whose column is known ahead."""
+    def may_end(self, column: Number, vector: int, columns: Extent) -> bool:
+        """Whether a row of so many columns may end within a vector of the tile at `column`: it does
+        so in the last one of a tile of its own, whose column is known ahead."""
         if not is_known(column):
             return False
-        if not isinstance(column, int) and vector + 1 < vectors:
-            return False
-        return not always_le(column + (vector + 1) * self.lanes, self.columns)
+        return not always_le(column + (vector + 1) * self.lanes, columns)
 
     def _masked(self, scores: LoopValue, row: Number, column: Number, vector: int) -> LoopValue:
         """A vector of scores of a tile with the mask."""
@@ -120,22 +115,23 @@ class AttentionKernel(Operands):
     # -- products ----------------------------------------------------------------------------
 
     def product(
-        self, count: int, extent: Extent, end: Number, left: Callable[[LoopValue], list[LoopValue]],
-        right: Callable[[LoopValue], list[LoopValue]],
+        self, count: int, extent: Extent, end: Number, left: Callable[[Number], list[LoopValue]],
+        right: Callable[[Number], list[LoopValue]],
         begin: Number = 0, start: list[LoopValue] | None = None,
     ) -> list[LoopValue]:  # fmt: skip
         """The `count` sums over k of left(k) x right(k), row by row of the tile, from begin to end;
         on top of `start`, or cut into chains of an index below `extent`."""
 
         def chain(first: Number, last: Number, sums: list[LoopValue]) -> list[LoopValue]:
-            with self.builder.loop(first, last, carried=sums, hint="k") as scope:
-                vectors = right(scope.variable)
-                scope.yield_(*(
-                    self.builder.fma(wide, vector, scope.carried[i * len(vectors) + u])
-                    for i, wide in enumerate(left(scope.variable))
+            def at(k: Number, sums: list[LoopValue]) -> list[LoopValue]:
+                vectors = right(k)
+                return [
+                    self.builder.fma(wide, vector, sums[i * len(vectors) + u])
+                    for i, wide in enumerate(left(k))
                     for u, vector in enumerate(vectors)
-                ))  # fmt: skip
-            return list(scope.results)
+                ]
+
+            return counted_loop(self.builder, first, last, at, sums, hint="k", always=True)
 
         if start is not None:
             return chain(begin, end, start)
@@ -143,11 +139,12 @@ class AttentionKernel(Operands):
         if is_one_block(extent):
             return chain(begin, end, zeros)
         totals = [first_addend(self.builder, (extent,), self.zero)] * count
-        with self.builder.loop(0, end, K_BLOCK, carried=totals, hint="chain") as outer:
-            last = self.numbers.minimum(self.numbers.add(outer.variable, K_BLOCK), end)
-            products = chain(outer.variable, last, zeros)
-            outer.yield_(*map(self.builder.add, outer.carried, products))
-        return list(outer.results)
+
+        def block(k: Number, totals: list[LoopValue]) -> list[LoopValue]:
+            last = self.numbers.minimum(self.numbers.add(k, K_BLOCK), end)
+            return list(map(self.builder.add, totals, chain(k, last, zeros)))
+
+        return counted_loop(self.builder, 0, end, block, totals, K_BLOCK, hint="chain", always=True)
 
     def scores(
         self, rows: HeadRows, left: Matrix, panels: Matrix, depth: int, finish: Finish
@@ -219,10 +216,8 @@ class AttentionKernel(Operands):
     ) -> None:  # fmt: skip
         """A vector of a result of the head at `column`, `vector` vectors on; lanes behind the end
         are left out."""
-        rest = columns % self.lanes
-        at_end = isinstance(column, int) and column + (vector + 1) * self.lanes > columns
-        mask = None
-        if rest and at_end:
+        rest, mask = columns % self.lanes, None
+        if rest and self.may_end(column, vector, columns):
             kind = DType.i32 if self.dtype is DType.f32 else DType.i64
             places = self.builder.iota(kind, self.lanes)
             mask = self.builder.compare("lt", places, self.builder.const(kind, rest))

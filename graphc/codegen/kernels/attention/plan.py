@@ -8,7 +8,7 @@ from __future__ import annotations
 from graphc.codegen.kernels.contraction.cost.tiles import vector_registers
 from graphc.codegen.kernels.typical import typical
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, at_most, bounds_of, ceil_div
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -75,14 +75,13 @@ def attention_plan(
     tile_rows = 8 if vector_registers(target) == 32 else 4
     stride = _padded(columns, lanes)
     # Rows a multiple of 1024 bytes apart would share few sets of the cache.
-    apart = isinstance(stride, int) and stride * dtype.itemsize % 1024 != 0
-    stride += 0 if apart else lanes
+    least, _ = bounds_of(stride * dtype.itemsize % 1024)
+    stride += lanes if least == 0 else 0
     size = block_rows
     while size > 16 and size * typical(stride) * dtype.itemsize * matrices > target.l2_bytes // 2:
         size //= 2
     rows, depth = shape[-2:]
-    if isinstance(rows, int):
-        size = min(size, -(-rows // tile_rows) * tile_rows)
+    size = at_most(ceil_div(rows, tile_rows) * tile_rows, size)
     return AttentionPlan(
         anchor=anchor, names=names, operands=operands, scale=float(node.attribute("scale")),
         causal=bool(node.attribute("causal")), dtype=dtype, lanes=lanes, tile_rows=tile_rows,

@@ -46,7 +46,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -86,14 +86,14 @@ class ColumnsPlan:
         """For a nest all of whose reductions are over the same leading axes of operands of one
         shape, none of another, where vectors run along the columns."""
         body, sums = over.body, _reductions(over.body)
-        columns = over.inner.variable.extent if over.loops else 0
-        if not sums or over.lanes < 2 or not isinstance(columns, int):
+        columns = over.length
+        if not sums or over.lanes < 2 or columns is None:
             return None
         shape, axes = _source(body, sums[0])
         if any(_source(body, identity) != (shape, axes) for identity in sums):
             return None
         reduced = tuple(shape[axis] for axis in axes)
-        if outer_axes(shape, axes) != axes or always_le(math.prod(reduced), BLOCK):
+        if outer_axes(shape, axes) != axes or levels_of(math.prod(reduced)) == 1:
             return None
         if any(type.shape != over.domain.shape for type in body.output_types):
             return None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from graphc.codegen.elements.addresses import Addresses, Guard
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
 from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.loop_ir.builder import LoopBuilder
@@ -42,9 +43,8 @@ class NestEmitter:
         that there are no more elements, so that rows of an image stay rows also where a vector is
         longer."""
         addresses, first = self.evaluator.addresses, number * lanes
-        if isinstance(rest, int):
-            while lanes // 2 >= max(rest, self.evaluator.lanes):
-                lanes //= 2
+        if rest is not None:
+            lanes = lanes_within(lanes, rest, self.evaluator.lanes)
         lane = every = Variable(f"lane_{nest.inner.first}", lanes)
         addresses.bind_lane(every, self.builder.block)
         guards: tuple[Guard, ...] = ()

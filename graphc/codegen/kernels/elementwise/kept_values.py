@@ -117,8 +117,8 @@ class KeepValues:
 
 def values_of_row(over: LoopNest, lanes: int) -> tuple[KeptValues, ...]:
     """Stages for costly values that several sweeps over a row read."""
-    extent = over.inner.variable.extent
-    if len(over.loops) < 2 or not isinstance(extent, int) or extent > ROW_LIMIT:
+    extent = over.length
+    if len(over.loops) < 2 or extent is None or extent > ROW_LIMIT:
         return ()
     shape, first = over.domain.shape, over.inner.first
     kept = rows_to_keep(over.body, shape, first)

@@ -27,7 +27,7 @@ from graphc.codegen.kernels.elementwise.emitter import NestEmitter
 from graphc.codegen.kernels.elementwise.problem import Domain, LoopNest, loop_nest
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import Compute, Effect, ForEach, Nest, NestPlace
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent, known_numbers
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -134,7 +134,7 @@ class StoreCells:
                 evaluator.store(buffer, flatten(element, shape), value, self._inside(element))
             return
         every = evaluator.addresses.every_lane(lane)
-        period, lanes = len(elements), fixed(every.extent)
+        period, lanes = len(elements), evaluator.addresses.lanes_of(first)
         parts = [builder.splat(value, lanes) for value in values]
         for start in range(0, period * lanes, lanes):
             # From `start` on behind the first cell neighbours are stored, so one by one.
@@ -162,11 +162,10 @@ def _candidates(body: Graph, shape: Shape) -> Iterator[Shape]:
         for read in reads(body, output, at, lambda value: body.nodes[value.node].op == INPUT):
             for quotient in _quotients(flatten(read.index, body.type_of(read.value).shape)):
                 for axis, item in enumerate(at):
-                    slope, divisor = _slope(quotient.dividend, item), quotient.divisor
-                    if not isinstance(shape[axis], int):
-                        continue
-                    if isinstance(divisor, int) and isinstance(slope, int):
-                        periods[axis].add(divisor // math.gcd(divisor, slope))
+                    slope = _slope(quotient.dividend, item)
+                    numbers = known_numbers(quotient.divisor, slope, shape[axis])
+                    if numbers is not None:
+                        periods[axis].add(numbers[0] // math.gcd(*numbers[:2]))
     # A cell that is longer than a row would have neighbours in memory that are not its own.
     periods[-1] = {p for p in periods[-1] if p <= shape[-1]}
     short = [{p for p in axis if 1 < p <= LONGEST_PERIOD} or {1} for axis in periods]

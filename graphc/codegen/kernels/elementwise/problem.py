@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
-from graphc.ir.dims import always_le
+from graphc.ir.dims import always_le, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -140,6 +140,12 @@ class LoopNest:
     @property
     def inner(self) -> AxisLoop:
         return self.loops[-1]
+
+    @property
+    def length(self) -> int | None:
+        """Elements of the innermost loop, if there is one. None where they are known only at run
+        time: strategies that lay a row out, or cut it by its length, take no such nest."""
+        return known_number(self.inner.variable.extent) if self.loops else None
 
     def reads(self) -> list[Read]:
         """What the body reads from memory, with an index in the loops' variables."""

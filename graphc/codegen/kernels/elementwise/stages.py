@@ -20,7 +20,6 @@ from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.kernels.elementwise.widths import CHAIN, chain_length, registers
 from graphc.codegen.nests.nest import Compute, Fill, ForEach, Nest, Split, Statement
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import fixed
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.types import DType
 from graphc.records import record
@@ -35,10 +34,12 @@ MOST_KEPT = 3
 
 @record
 class StagesPlan:
-    """The lanes, which fill several registers, and what each stage but the last keeps."""
+    """The lanes, which fill several registers, vectors of a block, and what each stage but the last
+    keeps."""
 
     over: LoopNest
     lanes: int
+    block: int
     stages: tuple[tuple[GraphValue, ...], ...]
 
     @staticmethod
@@ -48,17 +49,17 @@ class StagesPlan:
         lanes = over.lanes * registers(over)
         if lanes == over.lanes:
             return None
-        stages, extent = values_to_keep(over), over.inner.variable.extent
-        if not stages or not isinstance(extent, int) or extent < VECTORS[-1] * lanes:
+        stages, extent = values_to_keep(over), over.length
+        if not stages or extent is None or extent < VECTORS[-1] * lanes:
             return None
-        return StagesPlan(over, lanes, stages)
+        whole = extent // lanes
+        block = next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
+        return StagesPlan(over, lanes, block, stages)
 
     def nest(self) -> Nest:
         """Blocks of vectors, and in each a loop for every stage; of what is left all at once."""
         over, depth = self.over, len(self.over.loops)
-        vectors = vectors_of(over, self.lanes)
-        whole = fixed(vectors.whole)
-        count = next((count for count in VECTORS if whole % count == 0), VECTORS[-1])
+        vectors, count = vectors_of(over, self.lanes), self.block
         blocks = Split("u", vectors, count, Tail.BEHIND, variable=f"u_{over.inner.first}")
         kept: list[KeptValues] = []
         body: list[Statement] = []

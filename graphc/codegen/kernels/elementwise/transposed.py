@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.elementwise.axes import OF_VECTORS, axis_of, index_at, stored_at
 from graphc.codegen.kernels.elementwise.element_nest import element_nest
@@ -25,7 +26,6 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.ir.dims import always_le
 from graphc.ir.nodes import CONSTANT, INPUT
 from graphc.ir.registry import lookup
 from graphc.ops.kinds.elementwise import Elementwise
@@ -54,7 +54,7 @@ class TransposedPlan:
         if any(type.shape != over.domain.shape for type in body.output_types):
             return None
         row, column = over.loops[-2].variable, over.loops[-1].variable
-        if not all(always_le(over.lanes, loop.extent) for loop in (row, column)):
+        if any(LoopCut(loop.extent, over.lanes).least_whole < 1 for loop in (row, column)):
             return None
         reads = over.reads()
         if any(read.guarded for read in reads):

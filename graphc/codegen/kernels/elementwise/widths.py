@@ -18,7 +18,7 @@ from graphc.codegen.elements.outer_blocks import MOST_REGISTERS
 from graphc.codegen.kernels.elementwise.problem import LoopNest
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
-from graphc.ir.dims import Extent, always_le, always_lt
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import DType
@@ -48,7 +48,7 @@ def registers(nest: LoopNest) -> int:
 def _fits(extent: Extent, lanes: int) -> bool:
     """Whether a masked rest behind whole vectors costs little, or there is none."""
     cut = LoopCut(extent, lanes)
-    return always_le(LEAST_VECTORS, cut.whole) or (always_lt(0, cut.whole) and cut.rest == 0)
+    return cut.least_whole >= (1 if cut.rest == 0 else LEAST_VECTORS)
 
 
 def _is_streaming(nest: LoopNest) -> bool:
