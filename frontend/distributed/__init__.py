@@ -5,8 +5,8 @@ Names come from the files of this folder when they are first asked for: `errors`
 `tcp_store`, `transport` (the interface), `local` and `mpi` (its two kinds), `world` (what waits),
 `exchange` (who sends what to whom), `groups`, `rendezvous`, `collectives`, `alltoall`,
 `point_to_point`, `objects`, `tensors` (several in one message), `reducer` and `shared_buckets`
-(gradients), `deterministic`, `share_state`, `run` (the launcher); `optim`, `algorithms`, `fsdp` and
-others are PyTorch's modules.
+(gradients), `deterministic`, `compiled_shares`, `share_state`, `run` (the launcher); `optim`,
+`algorithms`, `fsdp` and others are PyTorch's modules.
 
 traced and traced_shares are gradients exchanged in compiled functions. _functional_collectives,
 constants, device_mesh, distributed_c10d, launch, rpc and utils are PyTorch's modules.

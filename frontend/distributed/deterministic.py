@@ -146,38 +146,54 @@ class Shares:
         self.check_callable()
         leaves, spec = tree_flatten((inputs, kwargs))
         rows = self._rows(leaves)
-        norms = self._norms()
-        kept = [(norm, *statistics(norm)) for norm in norms]
+        kept = self._kept_statistics()
+        self.random.open()
+        parts, taken, changes, out_spec = self._by_share(leaves, spec, rows, kept)
+        self.drawn = self.random.told()
+        self._settle_statistics(kept, changes)
+        return self._joined(self, leaves, parts, taken, out_spec)
+
+    def _by_share(self, leaves: list[Any], spec: Any, rows: int, kept: list[Any]) -> Any:
+        """Each share goes through the model. Flat outputs and inputs by share, what each adds to
+        the statistics, and how outputs are put together. The statistics stay as they are."""
         changes: list[list[np.ndarray]] = []
         parts: list[list[Any]] = []
         taken: list[list[Any]] = []
         random = self.random
-        random.open()
         try:
             for j in range(self.mine):
                 random.begin(self.first + j)
                 for norm, means, variances, count in kept:
                     put(norm, np.zeros_like(means), np.zeros_like(variances))
                     put_count(norm, count + self.first + j)
-                share = [_cut(leaf, j, rows) for leaf in leaves]
+                share = [cut(leaf, j, rows) for leaf in leaves]
                 args, keywords = tree_unflatten(share, spec)
                 with enable_grad():
                     out, out_spec = tree_flatten(self.call(*args, **keywords))
                 parts.append(out)
                 taken.append(share)
-                changes.append([array.copy() for norm in norms for array in statistics(norm)[:2]])
+                changes.append(
+                    [array.copy() for norm, *_ in kept for array in statistics(norm)[:2]]
+                )
                 random.end()
         finally:
             random.leave()
             for norm, means, variances, count in kept:
                 put(norm, means, variances)
                 put_count(norm, count)
+        return parts, taken, changes, out_spec
+
+    def _kept_statistics(self) -> list[Any]:
+        return [(norm, *statistics(norm)) for norm in self._norms()]
+
+    def _joined(
+        self, differentiates: Any, leaves: list[Any], parts: Any, taken: Any, out_spec: Any
+    ) -> Any:
+        """The outputs as those of one call; `differentiates.backward` gives their gradients."""
         self.calls += 1
-        self.drawn = random.told()
-        self._settle_statistics(kept, changes)
         wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
         leaves_behind = (self.anchor, *wanting, *self.reducer.parameters)
-        results = JoinedShares.apply(self, parts, taken, len(wanting), *leaves_behind)
+        results = JoinedShares.apply(differentiates, parts, taken, len(wanting), *leaves_behind)
         return tree_unflatten(list(results), out_spec)
 
     def check_callable(self) -> None:
@@ -248,8 +264,8 @@ class Shares:
     def backward(
         self, parts: Any, taken: Any, cotangents: Sequence[Any], *, accumulates: bool,
         retain_graph: bool,
-    ) -> list[list[Any]]:  # fmt: skip
-        """Differentiate each share alone; the gradients of what they were given. Those of
+    ) -> list[Any]:  # fmt: skip
+        """Differentiate each share alone; the gradients of what the model was given. Those of
         parameters are added up where `.grad` is to have them, not for `autograd.grad`."""
         parameters = self.reducer.parameters if accumulates else []
         joins = accumulates and self._joins_early()
@@ -257,7 +273,7 @@ class Shares:
         for j, (out, share) in enumerate(zip(parts, taken)):
             place = self._begin(j) if accumulates else None
             roots = [
-                (x, _share_of(cotangent, x, j, self.mine))
+                (x, share_of(cotangent, x, j, self.mine))
                 for x, cotangent in zip(out, cotangents)
                 if isinstance(x, Tensor) and x.requires_grad and cotangent is not None
             ]
@@ -272,7 +288,15 @@ class Shares:
             del gradients
             if joins:
                 self._join(j)
-        return of_inputs
+        return [self.gathered(column) for column in zip(*of_inputs)]
+
+    def gathered(self, column: Sequence[Any]) -> Any:
+        """The gradient of an input, of those of its shares."""
+        if all(gradient is None for gradient in column):
+            return None
+        first = next(g for g in column if g is not None)
+        parts = [zeros_like(first) if g is None else g for g in column]
+        return (cat(parts) if first.dim() else tree_of(parts)) * (1 / self.mine)
 
     def _begin(self, j: int) -> Place | None:
         """Have the store of a share its arrays, the first the buckets', where the sum is to be.
@@ -393,7 +417,7 @@ class JoinedShares(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        shares: Shares = ctx.shares
+        shares = ctx.shares
         if ctx.parts is None:
             raise RuntimeError(
                 "Trying to backward through the graph a second time; specify retain_graph=True "
@@ -413,13 +437,12 @@ class JoinedShares(Function):
         cotangents: list[Any] = [None] * len(ctx.parts[0])
         for i, gradient in zip(ctx.tensors, gradients):
             cotangents[i] = gradient
-        of_inputs = shares.backward(
+        columns = shares.backward(
             ctx.parts, ctx.taken, cotangents,
             accumulates=wanted is None, retain_graph=retain_graph,
         )  # fmt: skip
         if not retain_graph:
             ctx.parts = ctx.taken = None
-        columns = [_gathered(column, shares.mine) for column in zip(*of_inputs)]
         zero = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
         return (None, None, None, None, zero, *columns, *ctx.rest)
 
@@ -447,7 +470,7 @@ def tree_of(tensors: Sequence[Tensor]) -> Tensor:
     return rows[0]
 
 
-def _share_of(cotangent: Tensor, output: Tensor, j: int, count: int) -> Tensor:
+def share_of(cotangent: Tensor, output: Tensor, j: int, count: int) -> Tensor:
     """The cotangent of one share's output, as if its rows were the whole batch: of the loss of the
     rank it is the count-th part, and powers of two change no bit."""
     if not output.dim():
@@ -456,16 +479,7 @@ def _share_of(cotangent: Tensor, output: Tensor, j: int, count: int) -> Tensor:
     return cotangent[j * rows : (j + 1) * rows] * count
 
 
-def _gathered(column: Sequence[Any], count: int) -> Any:
-    """The gradient of an input, of those of its shares."""
-    if all(gradient is None for gradient in column):
-        return None
-    first = next(g for g in column if g is not None)
-    parts = [zeros_like(first) if g is None else g for g in column]
-    return (cat(parts) if first.dim() else tree_of(parts)) * (1 / count)
-
-
-def _cut(leaf: Any, j: int, rows: int) -> Any:
+def cut(leaf: Any, j: int, rows: int) -> Any:
     if not isinstance(leaf, Tensor) or not leaf.dim():
         return (
             leaf.detach().requires_grad_()

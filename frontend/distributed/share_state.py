@@ -40,6 +40,13 @@ def mixed(seed: int, share: int) -> int:
     return x - 2**64 if x >= 2**63 else x
 
 
+def drawn_inside(before: GeneratorState, now: Any) -> str:
+    """What a report says of numbers that networks drew since: from where."""
+    seed, counter = map(int, before.inside)
+    drew = int(now._array("dropout")[1]) != counter
+    return f", drawn from seed {seed} at {counter}" if drew else ""
+
+
 class RandomStates:
     """The state of the default generator at the start of a step; each share draws from streams of
     its own that follow from it, whatever rank has the share. Steps whose code draws nothing start
@@ -83,7 +90,7 @@ class RandomStates:
 
     def told(self) -> str:
         """What a report says of it."""
-        inside = f", drawn from seed {self.seed} at {self.counter}" if self.advanced else ""
+        inside = drawn_inside(self.start, default_generator.inside)
         return f"{inside}, drawn from words {self.drawn:x}" if self.scripts_drew else inside
 
     def leave(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frontend.distributed.deterministic import JoinedShares, Shares, tree_of
+from frontend.distributed.deterministic import Shares, tree_of
 from frontend.distributed.exchange import Round, all_gather, as_bytes
 from frontend.distributed.reducer import Bucket
 from frontend.distributed.traced import TracedReduction, current_trace
@@ -62,35 +62,11 @@ class TracedShares(Shares):
     def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.check_callable()
         leaves, spec = tree_flatten((inputs, kwargs))
-        rows = self._rows(leaves)
-        kept = [(norm, [_now(x) for x in _buffers(norm)]) for norm in self._norms()]
-        parts: list[list[Any]] = []
-        taken: list[list[Any]] = []
-        changes: list[list[Tensor]] = []
-        stream = _Stream()
-        for j in range(self.mine):
-            with no_grad():
-                stream.begin(self.first + j)
-                for norm, (means, variances, *count) in kept:
-                    norm.running_mean._assign(zeros_like(means))
-                    norm.running_var._assign(zeros_like(variances))
-                    for tracked in count:
-                        norm.num_batches_tracked._assign(tracked + (self.first + j))
-            share = [_cut(leaf, j, rows) for leaf in leaves]
-            args, keywords = tree_unflatten(share, spec)
-            with enable_grad():
-                out, out_spec = tree_flatten(self.call(*args, **keywords))
-            parts.append(out)
-            taken.append(share)
-            changes.append([_now(x) for norm, _ in kept for x in _buffers(norm)[:2]])
-            stream.end()
+        ran = RanShares(self, self.call, leaves, spec)
         with no_grad():
-            self.drawn_from = stream.close()
-            self._settle(kept, changes)
-        wanting = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
-        leaves_behind = (self.anchor, *wanting, *self.reducer.parameters)
-        results = JoinedShares.apply(self, parts, taken, len(wanting), *leaves_behind)
-        return tree_unflatten(list(results), out_spec)
+            self.drawn_from = ran.drawn_from
+            self._settle(ran.kept, ran.changes)
+        return self._joined(self, leaves, ran.parts, ran.taken, ran.out_spec)
 
     def _settle(self, kept: list[Any], changes: list[list[Tensor]]) -> None:
         """As `_settle_statistics`, in the graph."""
@@ -163,6 +139,44 @@ class TracedShares(Shares):
                 p.grad = value
             else:
                 present._assign(present + value)
+
+
+class RanShares:
+    """What became of the shares of a rank that went through a model in the trace under way: flat
+    outputs and inputs by share, and how outputs are put together; `kept`, the running statistics
+    before, and `changes`, what each share adds to them; what random numbers are `drawn_from`."""
+
+    def __init__(self, shares: Shares, call: Any, leaves: list[Any], spec: Any):
+        rows = shares._rows(leaves)
+        self.kept = [(norm, [_now(x) for x in _buffers(norm)]) for norm in shares._norms()]
+        self.parts: list[list[Any]] = []
+        self.taken: list[list[Any]] = []
+        self.changes: list[list[Tensor]] = []
+        stream = _Stream()
+        for j in range(shares.mine):
+            with no_grad():
+                stream.begin(shares.first + j)
+                for norm, (means, variances, *count) in self.kept:
+                    norm.running_mean._assign(zeros_like(means))
+                    norm.running_var._assign(zeros_like(variances))
+                    for tracked in count:
+                        norm.num_batches_tracked._assign(tracked + (shares.first + j))
+            share = [_cut(leaf, j, rows) for leaf in leaves]
+            args, keywords = tree_unflatten(share, spec)
+            with enable_grad():
+                out, self.out_spec = tree_flatten(call(*args, **keywords))
+            self.parts.append(out)
+            self.taken.append(share)
+            self.changes.append([_now(x) for norm, _ in self.kept for x in _buffers(norm)[:2]])
+            stream.end()
+        with no_grad():
+            self.drawn_from = stream.close()
+
+    def put_back(self) -> None:
+        """Have the running statistics be those from before."""
+        for norm, before in self.kept:
+            for target, value in zip(_buffers(norm), before):
+                target._assign(value)
 
 
 def traced_shares(reduction: TracedReduction, module: Any, count: int) -> TracedShares:

@@ -34,8 +34,10 @@ LIMIT = 10.0
 """Seconds from the fault to the end of all."""
 WHOLE = 120.0
 """Seconds of a run in which there is no fault yet: processes start, and may compile."""
-MODES = ("eager", "whole", "shares")
-"""How steps run: each op by itself; compiled as a whole; that with `set_deterministic`."""
+MODES = ("eager", "whole", "shares", "model")
+"""How steps run: each op by itself; compiled as a whole; that with `set_deterministic`; a compiled
+model with it."""
+IN_SHARES = ("shares", "model")
 FAULTS = ("none", "raise", "kill", "skip", "shape", "dtype", "other", "exit", "quit", "destroy")
 SEEN = ("is gone", "do not call the same collective", "BAD TERMINATION", "ended by")
 KINDS = ("gradients", "sum", "objects", "barrier")
@@ -58,7 +60,7 @@ class Case:
 
 def draw(random: np.random.Generator, size: int) -> Case:
     mode = MODES[int(random.integers(len(MODES)))]
-    count = 2 if mode == "shares" else int(random.integers(2, 4))
+    count = 2 if mode in IN_SHARES else int(random.integers(2, 4))
     return Case(
         "mpi" if random.integers(8) == 0 else "local", mode, count, int(random.integers(count)),
         int(random.integers(STEPS)), KINDS[int(random.integers(len(KINDS)))],
@@ -75,12 +77,13 @@ def train(case: Case, folder: Path) -> None:
     torch.set_eager_backend("numpy")  # compiles nothing
     rank = dist.get_rank()
     torch.manual_seed(rank)
-    model = DistributedDataParallel(torch.nn.Linear(40, 300))
+    net: Any = torch.nn.Linear(40, 300)
+    model = DistributedDataParallel(torch.compile(net) if case.mode == "model" else net)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    if case.mode == "shares":
+    if case.mode in IN_SHARES:
         dist.set_deterministic(True, shares=4)
     learn = partial(learned, model, optimizer)
-    call = learn if case.mode == "eager" else torch.compile(learn)
+    call = torch.compile(learn) if case.mode in ("whole", "shares") else learn
     call(torch.ones(4, 40))  # no fault comes while others compile: that takes as long as it takes
     for step in range(STEPS):
         for kind in KINDS:
@@ -89,11 +92,11 @@ def train(case: Case, folder: Path) -> None:
                 if not fault(case):
                     continue
             if kind == "gradients":
-                before = model.module.weight.detach().clone()
+                before = net.weight.detach().clone()
                 try:
                     call(torch.ones(4, 40) * (rank + 1))
                 except BaseException:
-                    if not torch.equal(before, model.module.weight):
+                    if not torch.equal(before, net.weight):
                         print("a step that failed has changed weights", file=sys.stderr)
                     raise
             elif kind == "sum":
@@ -103,7 +106,7 @@ def train(case: Case, folder: Path) -> None:
             else:
                 dist.barrier()
         if rank == 0:
-            torch.save({"step": step, "model": model.state_dict()}, folder / "checkpoint.pt")
+            torch.save({"step": step, "model": net.state_dict()}, folder / "checkpoint.pt")
 
 
 def learned(model: Any, optimizer: Any, x: Any) -> None:
@@ -227,7 +230,7 @@ def _check_checkpoint(folder: Path, case: Case) -> None:
             raise Broken("there is no checkpoint")
         return
     content = torch.load(path)
-    if content["model"]["module.weight"].shape != (300, 40) or content["step"] < case.step - 1:
+    if content["model"]["weight"].shape != (300, 40) or content["step"] < case.step - 1:
         raise Broken(f"the checkpoint is of step {content['step']}")
 
 

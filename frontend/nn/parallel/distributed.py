@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from frontend.distributed.compiled_shares import CompiledShares, has_program
 from frontend.distributed.deterministic import SETTING, Shares, check_divides
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
@@ -298,7 +299,8 @@ class _ModelSteps:
             raise RuntimeError("set_deterministic(True) goes without join()")
         self.reducer.check_finished()
         if self.shares is None or self.shares.count != count:
-            self.shares = Shares(self.reducer, model.module, self.call, count)
+            kind = CompiledShares if has_program(self.call) else Shares
+            self.shares = kind(self.reducer, model.module, self.call, count)
         self.synced = model.require_backward_grad_sync
         self.reducer.unused = set() if model.find_unused_parameters else None
         return self.shares.forward(inputs, kwargs)

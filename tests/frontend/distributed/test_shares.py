@@ -13,6 +13,7 @@ import frontend.distributed as dist
 from frontend import nn
 from frontend.distributed.reducer import divided
 from frontend.nn.parallel import DistributedDataParallel as DDP
+from frontend.utils._pytree import tree_map
 from tests.frontend.distributed.ranks import checked
 
 SHARES = 4
@@ -64,7 +65,8 @@ def _in_kept_arrays(rank: int, count: int) -> None:
             spare = [flat for flats in model._steps.shares.spare for flat in flats]
             held.append({id(flat) for flat in (bucket.flat, *spare)})
             assert all(np.shares_memory(p.grad.numpy(), bucket.flat) for p in net.parameters())
-        assert len(held[0]) == 1 + np.log2(SHARES // count)
+        # A compiled model gives the sums over its shares alone.
+        assert len(held[0]) == 1 + (0 if compiled else np.log2(SHARES // count))
         assert held[1:] == [held[0]] * 3
         kept = net[0].weight.grad
         before = kept.numpy().tobytes()
@@ -157,6 +159,123 @@ def test_what_the_code_of_a_model_draws() -> None:
     before = torch.get_rng_state().numpy().tobytes()
     (_, first), (_, second) = runs[0]
     assert before != first == second
+
+
+class Mixed(nn.Module):
+    """Statistics, random numbers, rows of a table; and a second output, for a loss to leave out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.into = nn.Embedding(5, 8), nn.Linear(6, 8)
+        self.norm, self.drop, self.out = nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 1)
+        self.other = nn.Linear(8, 1)
+
+    def forward(self, x: Any, codes: Any) -> Any:
+        hidden = self.drop(self.norm(torch.tanh(self.into(x)) + self.table(codes)))
+        return self.out(hidden), self.other(hidden)
+
+
+def _once(model: Any, *batch: Any) -> Any:
+    first, second = model(*batch)
+    (first.square().mean() + second.sin().mean()).backward()
+
+
+def _twice(model: Any, x: Any, codes: Any) -> Any:
+    (first, _), (_, second) = model(x, codes), model(2 * x, codes)
+    (first.square().mean() + second.sin().mean()).backward()
+
+
+def _left_out_of_the_loss(model: Any, *batch: Any) -> Any:
+    model(*batch)[0].square().mean().backward()
+
+
+def _added_up(model: Any, *batch: Any) -> Any:
+    with model.no_sync():
+        _once(model, *batch)
+    _once(model, *batch)
+
+
+def _in_two_sweeps(model: Any, *batch: Any) -> Any:
+    first, second = model(*batch)
+    first.square().mean().add(second.mean()).backward(retain_graph=True)
+    second.sin().mean().add(first.mean()).backward()
+
+
+def _of_inputs(model: Any, x: Any, codes: Any) -> Any:
+    x = x.requires_grad_()
+    first, second = model(x, codes)
+    (asked,) = torch.autograd.grad(first.mean() + second.mean(), x, retain_graph=True)
+    (first * asked.sum()).mean().add(second.mean()).backward()
+
+
+def _hooked(model: Any, *batch: Any) -> Any:
+    handle = model.module.out.weight.register_hook(lambda gradient: gradient.clamp(-0.01, 0.01))
+    _once(model, *batch)
+    handle.remove()
+
+
+def _without_a_trace(model: Any, *batch: Any) -> Any:
+    with torch.compiler.set_stance("force_eager"):
+        _once(model, *batch)
+
+
+STEPS = (
+    _once, _twice, _left_out_of_the_loss, _added_up, _in_two_sweeps, _of_inputs, _hooked,
+    _without_a_trace,
+)  # fmt: skip
+
+
+def _of_compiled_models(rank: int, count: int) -> list[str]:
+    """The gradients and statistics of each kind of step, from one to the next."""
+    dist.set_deterministic(True, shares=SHARES)
+    codes = np.arange(len(X)) % 5
+    rows = len(X) // count
+    told = []
+    for step in STEPS:
+        found = []
+        for compiled in (False, True):
+            torch.manual_seed(0)
+            net = Mixed()
+            model = DDP(torch.compile(net) if compiled else net, find_unused_parameters=True)
+            for each in (_once, step, _once):
+                model.zero_grad()
+                each(model, own(rank, count), torch.tensor(codes[rank * rows :][:rows]))
+            state = [p.grad for p in net.parameters()], [*net.buffers()], torch.get_rng_state()
+            found.append(str(tree_map(lambda x: x.numpy().tobytes(), state)))
+        assert found[0] == found[1], step.__name__
+        told.append(found[0])
+    dist.set_deterministic(False)
+    return told
+
+
+@pytest.mark.slow
+def test_the_shares_of_a_compiled_model_have_the_bits_of_eager_ones() -> None:
+    (alone,) = checked(1, _of_compiled_models)
+    assert checked(2, _of_compiled_models) == [alone, alone]
+
+
+def _one_program(rank: int, count: int) -> None:
+    """A step of a compiled model calls one program forward and one backward; where another backward
+    adds to it shares go one by one from then on, as those do of a model that cannot be traced."""
+    dist.set_deterministic(True, shares=SHARES)
+    net = Mixed()
+    model, x = DDP(torch.compile(net, fullgraph=True)), own(rank, count)
+    codes = torch.zeros(len(x), dtype=torch.int64)
+    for _ in range(3):
+        _once(model, x, codes)
+    program = model._steps.shares.program
+    assert len(program.specializations) == 1
+    _twice(model, x, codes)
+    assert model._steps.shares.program is None
+    noisy = DDP(torch.compile(Noisy(), fullgraph=True))
+    noisy(x).sum().backward()
+    assert noisy._steps.shares.program is None
+    dist.set_deterministic(False)
+
+
+@pytest.mark.slow
+def test_the_shares_of_a_compiled_model_are_one_program() -> None:
+    checked(1, _one_program)
 
 
 @pytest.mark.parametrize("by", [2, 3, 4, 7, 64])
