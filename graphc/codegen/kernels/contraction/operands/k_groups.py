@@ -22,7 +22,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room, Span
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
 from graphc.ops.contract import int_matmul
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -279,7 +279,7 @@ class GroupRows:
     def stride(self) -> int:
         """Groups from one row of the copy to the next."""
         count = self.group.count(self.problem)
-        extent = count if self.along_k else fixed(self.problem.rows)
+        extent = count if self.along_k else self.problem.rows
         stride = -(-extent // self.lanes) * self.lanes
         return stride + (self.lanes if stride * DType.i32.itemsize % _ALIASING == 0 else 0)
 

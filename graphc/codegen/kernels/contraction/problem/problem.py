@@ -2,23 +2,44 @@
 
 In: a kernel's body around one contraction, and the lanes of a full vector. Out: `problems`, one for
 each of the two ways to give the operands their roles: which one is broadcast, and which is read by
-vectors. Nothing of them is changed later.
+vectors. Nothing of them is changed later. `open_to` is where a strategy says which coordinates may
+be of sizes known only at run time.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from enum import Flag, auto
+from typing import Any, TypeVar
 
+from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
 from graphc.codegen.kernels.typical import typical
+from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, is_symbolic
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import field, record
 from graphc.schedule.access import Index, unflatten
+
+
+class Coordinates(Flag):
+    """Kinds of coordinates of a contraction: rows (m), columns (n), `DEPTH`, the first that is
+    summed over, and `TAPS`, those behind it; of the batch the first (images), and its others."""
+
+    NONE = 0
+    IMAGES = auto()
+    GROUPS = auto()
+    ROWS = auto()
+    COLUMNS = auto()
+    DEPTH = auto()
+    TAPS = auto()
+    BATCH = IMAGES | GROUPS
+    SUM = DEPTH | TAPS
+    ANY = BATCH | ROWS | COLUMNS | SUM
 
 
 @record(eq=False)
@@ -57,13 +78,30 @@ class ContractionProblem:
         return math.prod(self.view.batch)
 
     @property
+    def open(self) -> Coordinates:
+        """Those among whose extents are sizes known only at run time."""
+        view, kinds = self.view, Coordinates.NONE
+        for kind, extents in (
+            (Coordinates.IMAGES, view.batch[:1]), (Coordinates.GROUPS, view.batch[1:]),
+            (Coordinates.ROWS, view.m), (Coordinates.COLUMNS, view.n),
+            (Coordinates.DEPTH, view.k[:1]), (Coordinates.TAPS, view.k[1:]),
+        ):  # fmt: skip
+            kinds |= kind if is_symbolic(extents) else Coordinates.NONE
+        return kinds
+
+    @property
     def has_sizes(self) -> bool:
         """Whether rows, columns, or reduced coordinates are known only at run time."""
-        return is_symbolic((*self.view.m, *self.view.n, *self.view.k))
+        return self.open not in Coordinates.BATCH
 
-    def typical(self, extent: Extent) -> int:
-        """A number for an extent, to compare costs for."""
-        return typical(extent, self.view.typical_size)
+    @property
+    def sum_grows(self) -> bool:
+        """Whether a copy of all of k would grow with a size known only at run time."""
+        return bool(self.open & Coordinates.SUM)
+
+    def typical(self, extent: Extent, at_least: int = 0) -> int:
+        """A number for an extent, to compare costs for; of a size no less than `at_least`."""
+        return typical(extent, self.view.typical_size, at_least)
 
     @property
     def batch(self) -> Index:
@@ -74,12 +112,9 @@ class ContractionProblem:
     def has_results(self) -> bool:
         return 0 not in (*self.view.batch, *self.view.m, *self.view.n)
 
-    def lanes_for(self, extent: int) -> int:
-        """Lanes of the narrowest vector that holds so many results, at most a full one."""
-        lanes = self.lanes
-        while lanes > 1 and lanes // 2 >= extent:
-            lanes //= 2
-        return lanes
+    def lanes_for(self, extent: Extent) -> int:
+        """Lanes of the narrowest vector that always holds so many results, at most a full one."""
+        return lanes_within(self.lanes, extent)
 
     def m(self, flat: Expr) -> Index:
         return unflatten(flat, self.view.m)
@@ -92,6 +127,31 @@ def problems(body: Graph, lanes: int) -> Iterator[ContractionProblem]:
     """The contraction of `body` in both roles, as the op has its operands first."""
     for swapped in (False, True):
         yield ContractionProblem(ContractionView(body, swapped), lanes)
+
+
+Plan = TypeVar("Plan")
+Candidates = Callable[..., Iterator[Plan]]
+"""`candidates` of a strategy, for a problem, a target, and a limit of cost."""
+
+
+def open_to(
+    these: Coordinates, needs: Coordinates = Coordinates.NONE
+) -> Callable[[Candidates[Plan]], Candidates[Plan]]:
+    """A strategy's `candidates`, for problems of which no coordinates are open but these, and,
+    where it `needs` it, one of those is. All others have no plans."""
+
+    def decorate(candidates: Candidates[Plan]) -> Candidates[Plan]:
+        @functools.wraps(candidates)
+        def of_open(
+            problem: ContractionProblem, target: Target, limit: float = math.inf
+        ) -> Iterator[Plan]:
+            is_open = problem.open
+            if is_open in these and (not needs or is_open & needs):
+                yield from candidates(problem, target, limit)
+
+        return of_open
+
+    return decorate
 
 
 def k_variables(view: ContractionView) -> tuple[Variable, ...]:

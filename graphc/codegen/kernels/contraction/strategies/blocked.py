@@ -43,7 +43,11 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     VectorPanel,
 )
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, Accumulate, nothing_added
-from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
+from graphc.codegen.kernels.contraction.problem.problem import (
+    ContractionProblem,
+    Coordinates,
+    open_to,
+)
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
@@ -65,7 +69,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record, replace
 
@@ -85,11 +88,12 @@ class BlockedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[BlockedPlan]:
         """Products with columns packed, or too deep to stay in L1."""
-        if problem.has_sizes or not len(problem.view.k) == 1 == len(problem.view.n):
+        if not len(problem.view.k) == 1 == len(problem.view.n):
             return
         for tiling in tilings(problem, target, limit):
             read, blocks = column_read(tiling, target), cache_blocks(tiling, target)
@@ -163,7 +167,7 @@ class BlockedParts:
     @property
     def count(self) -> int:
         """Tiles of columns."""
-        return fixed(self.columns.tiles)
+        return self.columns.count
 
     @property
     def column_blocks(self) -> Split:
@@ -199,7 +203,7 @@ class BlockedParts:
     @property
     def row_tiles(self) -> int:
         """Tiles of rows that meet columns together."""
-        return self.plan.blocks.rows or fixed(self.rows.tiles)
+        return self.plan.blocks.rows or self.rows.count
 
     def rows_loop(self, leaf: Compute) -> ForEach:
         return ForEach(self.rows, (leaf,), self.row_blocks if self.plan.blocks.rows else None)

@@ -36,7 +36,12 @@ from graphc.codegen.kernels.contraction.emission.transposed_epilogue import (
 from graphc.codegen.kernels.contraction.operands.vector_operand import VectorInPlace
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, cut
 from graphc.codegen.kernels.contraction.problem.lines import Lines, lines_of
-from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
+from graphc.codegen.kernels.contraction.problem.problem import (
+    ContractionProblem,
+    Coordinates,
+    k_variables,
+    open_to,
+)
 from graphc.codegen.kernels.contraction.problem.view import (
     ContractionView,
     ResidueClass,
@@ -89,16 +94,12 @@ class DirectConvPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DirectConvPlan]:
         view = problem.view
-        if (
-            problem.has_sizes
-            or len(view.n) != 1
-            or 0 in (*view.n, *view.k)
-            or math.prod(view.k[1:]) > K_BLOCK
-        ):
+        if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > K_BLOCK:
             return
         lanes = problem.lanes_for(view.n[0])
         lane = Variable("probe_lane", max(lanes, 2))

@@ -32,7 +32,12 @@ from graphc.codegen.kernels.contraction.operands.k_groups import (
     KGroup,
 )
 from graphc.codegen.kernels.contraction.operands.least_magnitude import is_normal
-from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
+from graphc.codegen.kernels.contraction.problem.problem import (
+    ContractionProblem,
+    Coordinates,
+    k_variables,
+    open_to,
+)
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
@@ -50,7 +55,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import at_least, is_symbolic
+from graphc.ir.dims import at_least
 from graphc.ops.kinds.index_expr import FINEST, Expr, Variable, of
 from graphc.records import record
 
@@ -79,12 +84,13 @@ class GroupedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH | Coordinates.ROWS)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[GroupedPlan]:
         """Products that a group is for, all but whose rows are numbers."""
         group, view = next((each for each in K_GROUPS if each.takes(problem)), None), problem.view
-        if group is None or is_symbolic((*view.n, *view.k)) or problem.depth == 0:
+        if group is None or problem.depth == 0:
             return
         if not len(view.k) == 1 == len(view.n):
             return

@@ -26,7 +26,11 @@ from graphc.codegen.kernels.contraction.operands.block_columns import (
     blocks_together,
 )
 from graphc.codegen.kernels.contraction.operands.block_rows import BlockRows, FilledRows
-from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
+from graphc.codegen.kernels.contraction.problem.problem import (
+    ContractionProblem,
+    Coordinates,
+    open_to,
+)
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (
@@ -43,7 +47,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.nn.block_products import QUAD, block_matmul
 from graphc.records import record
@@ -71,12 +74,13 @@ class ScaledBlocksPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.ROWS)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[ScaledBlocksPlan]:
         """One, for `block_matmul` as it has its operands. Rows may be of any number."""
         view = problem.view
-        if view.op is not block_matmul or view.swapped or is_symbolic((*view.n, *view.k)):
+        if view.op is not block_matmul or view.swapped:
             return
         k, row = Variable("probe_k", problem.depth), Variable("probe_row", 2)
         along_k = view.stride(view.broadcast((), (of(row),), (of(k),)), k) == 1
@@ -119,7 +123,7 @@ def _tile(problem: ContractionProblem, columns: Columns, target: Target) -> Tile
         return Tile(1, min(OF_ONE_ROW, columns.vectors))
     vectors = min(OF_ROWS, columns.vectors)
     most = (vector_registers(target) - vectors) // (2 * vectors)
-    if not isinstance(problem.rows, int):
+    if problem.open & Coordinates.ROWS:
         return Tile(min(most, OPEN_ROWS), vectors)
     tiles = -(-problem.rows // most)
     return Tile(-(-problem.rows // tiles), vectors)
