@@ -4,5 +4,6 @@ evaluator follows index maps and scalar rules from a wanted element to buffers; 
 stores elements of those; addresses turns index expressions into integers of loops, positions
 numbers of loops into index expressions; algebra is what scalar rules run over (functions are in
 libm); reduction sums, as combination says, through outer_blocks; copier and shuffles move blocks
-through registers; loop_cut is where ranges of loops are cut into tiles.
+through registers; loop_cut is where ranges of loops are cut into tiles, leaf_loops the loops that
+leaves write position by position.
 """

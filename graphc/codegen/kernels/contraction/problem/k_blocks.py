@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number, known_range
@@ -187,19 +188,16 @@ class KLoops:
         is_all = level == self.axis and bounds == (0, extent)
         if is_all and is_single(ceil_div(extent, step)):
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
-        begin, end = bounds
-        with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
-            variable = Variable(f"k_block{level}", extent)
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            carried = list(loop.carried)
-            if level == self.axis:
-                limit = self.numbers.bound(self.numbers.tile_end(loop.variable, step, end))
-                block = self._nest(level, prefix, self.zeros, loop.variable, limit)
-                loop.yield_(*self._added(carried, block))
-            else:
-                inner = (0, self._end(level + 1))
-                loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
-        return list(loop.results)
+
+        def block(at: Expr, totals: list[LoopValue]) -> list[LoopValue]:
+            if level != self.axis:
+                return self._blocks(level + 1, (*prefix, at), totals, (0, self._end(level + 1)))
+            begin = self.addresses.scalar(at)
+            end = self.numbers.bound(self.numbers.tile_end(begin, step, bounds[1]))
+            return self._added(totals, self._nest(level, prefix, self.zeros, begin, end))
+
+        variable = Variable(f"k_block{level}", extent)
+        return fold(self.addresses, variable, bounds, "k_block", totals, block, step)
 
     def _added(self, totals: list[LoopValue], block: list[LoopValue]) -> list[LoopValue]:
         return [self.builder.add(a, b) for a, b in zip(totals, block, strict=True)]
@@ -224,11 +222,10 @@ class KLoops:
             for position in written:
                 sums = self._inner(level, (*prefix, of(position)), sums)
             return sums
-        with self.builder.loop(begin, end, carried=sums, hint=f"k{level}") as loop:
-            variable = Variable(f"k{level}", self.k[level])
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
-        return list(loop.results)
+        return fold(
+            self.addresses, Variable(f"k{level}", self.k[level]), (begin, end), f"k{level}", sums,
+            lambda at, sums: self._inner(level, (*prefix, at), sums),
+        )  # fmt: skip
 
     def _in_runs(
         self, sums: list[LoopValue], first: Expr, runs: tuple[int, ...],
@@ -241,12 +238,11 @@ class KLoops:
             return sums
         size, n = runs[0], self.numbers
         begin, end = (n.div(bound, size) for bound in bounds)
-        with self.builder.loop(begin, end, carried=sums, hint=f"run{size}") as loop:
-            variable = Variable(f"run{size}", extent // size)
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            at = first + of(variable) * size
-            loop.yield_(*self._in_runs(list(loop.carried), at, runs[1:], (0, size), size))
-        return list(loop.results)
+        variable = Variable(f"run{size}", extent // size)
+        return fold(
+            self.addresses, variable, (begin, end), f"run{size}", sums,
+            lambda run, sums: self._in_runs(sums, first + run * size, runs[1:], (0, size), size),
+        )  # fmt: skip
 
     def _in_pairs(self, sums: list[LoopValue], begin: Number, end: Number) -> list[LoopValue]:
         """One K block, two indices at a time."""
@@ -255,16 +251,13 @@ class KLoops:
         whole = n.bound(n.sub(end, left))
 
         def over(first: Number, last: Number, step: int, sums: list[LoopValue]) -> list[LoopValue]:
-            with self.builder.loop(first, last, step, carried=sums, hint="k0") as loop:
-                variable = Variable(f"k0_by_{step}", extent)
-                self.addresses.bind(variable, loop.variable, self.builder.block)
-                at = of(variable)
-                carried = list(loop.carried)
-                carried = self.body((at + 1,), carried) if step == 2 else nothing_added(
-                    self.builder, carried
-                )  # fmt: skip
-                loop.yield_(*self.body((at,), carried))
-            return list(loop.results)
+            def added(at: Expr, sums: list[LoopValue]) -> list[LoopValue]:
+                if step == 2:
+                    return self.body((at,), self.body((at + 1,), sums))
+                return self.body((at,), nothing_added(self.builder, sums))
+
+            variable = Variable(f"k0_by_{step}", extent)
+            return fold(self.addresses, variable, (first, last), "k0", sums, added, step)
 
         sums = sums if whole == begin else over(begin, whole, 2, sums)
         return sums if left == 0 else over(whole, end, 1, sums)

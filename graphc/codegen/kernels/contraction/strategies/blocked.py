@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from graphc.codegen.elements.leaf_loops import each, fold
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.kernels.contraction.cost.costs import note
@@ -321,10 +322,8 @@ class PackedRows:
                 body: Callable[[Expr], None], part: Clipped = part, extent: int = extent,
                 rows: int = run.size,
             ) -> None:  # fmt: skip
-                with emit.builder.loop(part.begin, part.end, hint="group") as loop:
-                    variable = Variable(f"group{extent}_{rows}", extent)
-                    emit.addresses.bind(variable, loop.variable, emit.builder.block)
-                    body(of(variable))
+                variable = Variable(f"group{extent}_{rows}", extent)
+                each(emit.addresses, variable, (part.begin, part.end), "group", body)
 
             def there(group: Expr, part: Clipped = part, extent: int = extent) -> Expr:
                 return at + (group - part.first if extent > 1 else group) * count
@@ -392,10 +391,8 @@ class PackedColumns:
             width = columns.lanes_of(of(run.first), run.size)
 
         def tiles(body: Callable[[Expr], None]) -> None:
-            with emit.builder.loop(part.begin, part.end, hint="columns") as loop:
-                tile = Variable(f"columns{run.number}", run.count)
-                emit.addresses.bind(tile, loop.variable, emit.builder.block)
-                body(of(tile))
+            tile = Variable(f"columns{run.number}", run.count)
+            each(emit.addresses, tile, (part.begin, part.end), "columns", body)
 
         return panel.fill(
             tiles, width, depth,
@@ -503,14 +500,14 @@ class BlockedTile:
         step = 2 if emit.problem.pairs else 1
         sums, whole = emit.zeros(at.rows * at.vectors), k.size // step * step
         if whole or step == 1:
-            with emit.builder.loop(0, whole, step, carried=sums, hint="k") as loop:
-                variable = Variable(f"k{k.size}", k.size)
-                emit.addresses.bind(variable, loop.variable, emit.builder.block)
-                sums = list(loop.carried)
+
+            def together(at: Expr, sums: list[LoopValue]) -> list[LoopValue]:
                 for i in reversed(range(step)):
-                    sums = body((k.first + of(variable) + i,), sums)
-                loop.yield_(*sums)
-            sums = list(loop.results)
+                    sums = body((k.first + at + i,), sums)
+                return sums
+
+            variable = Variable(f"k{k.size}", k.size)
+            sums = fold(emit.addresses, variable, (0, whole), "k", sums, together, step)
         if whole < k.size:
             sums = body((k.first + whole,), nothing_added(emit.builder, sums))
         return sums

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, TRANSPOSED, note
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile, Tile
@@ -237,11 +238,11 @@ class GroupTile:
             return totals
 
         def block(begin: Expr, count: int) -> list[LoopValue]:
-            with b.loop(0, count, carried=starts, hint=group.name) as loop:
-                variable = Variable(f"{group.name}{count}", count)
-                emit.addresses.bind(variable, loop.variable, b.block)
-                loop.yield_(*added(begin + of(variable), list(loop.carried)))
-            return list(loop.results)
+            variable = Variable(f"{group.name}{count}", count)
+            return fold(
+                emit.addresses, variable, (0, count), group.name, starts,
+                lambda k, sums: added(begin + k, sums),
+            )  # fmt: skip
 
         def add_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
             return list(map(b.add, totals, block(tile * of_block, size)))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 from graphc.codegen.elements.copier import Copier
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, note
 from graphc.codegen.kernels.contraction.cost.tiles import (
     Columns,
@@ -163,14 +164,14 @@ class BlockTile:
         steps = emit.problem.depth // (block * together)
         byte = Copier(b, emit.evaluator, QUAD * emit.lanes).lane()
         columns = BlockColumns.of(emit, self.plan.columns, at.vector, lane, byte)
-        with b.loop(0, steps, carried=emit.zeros(at.rows * at.vectors), hint="block") as loop:
-            step = Variable(f"blocks{steps}", steps)
-            emit.addresses.bind(step, loop.variable, b.block)
-            totals = list(loop.carried)
+
+        def added(step: Expr, totals: list[LoopValue]) -> list[LoopValue]:
             for i in range(together):
-                totals = self._block(emit, at, columns, x, (of(step), i), totals)
-            loop.yield_(*totals)
-        return list(loop.results)
+                totals = self._block(emit, at, columns, x, (step, i), totals)
+            return totals
+
+        variable, zeros = Variable(f"blocks{steps}", steps), emit.zeros(at.rows * at.vectors)
+        return fold(emit.addresses, variable, (0, steps), "block", zeros, added)
 
     def _block(
         self, emit: Emitter, at: OutputTile, columns: BlockColumns, x: FilledRows,

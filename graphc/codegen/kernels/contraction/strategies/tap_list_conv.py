@@ -42,6 +42,7 @@ from graphc.codegen.kernels.contraction.strategies.tap_list import (
     Taps,
     in_k_blocks,
     is_cut,
+    over_taps,
     planes_of,
     store_sums,
 )
@@ -373,26 +374,20 @@ class TapTile:
     def write(self, emit: Emitter, place: NestPlace) -> None:
         part: FilledPart = place.filled["copy"]
         rows, at, taps = place["rows"], place["positions"].first, place.filled["taps"]
-        (begin, end), added = planes_of(emit, place)
-        builder, tile, width = emit.builder, self.planes.plan.tile, self.planes.width
-        first_tap, behind = taps.bounds(emit.addresses.scalar(at))
-        zeros = emit.zeros(rows.size * tile.vectors)
-        with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
-            plane = Variable("plane", emit.view.k[0])
-            emit.addresses.bind(plane, outer.variable, builder.block)
-            with builder.loop(first_tap, behind, 2, carried=outer.carried, hint="tap") as inner:
-                sums, entry = list(inner.carried), inner.variable
-                memory = place.memory["copy"]
-                inner.yield_(
-                    *self._tap(emit, memory, taps, part, rows.first, of(plane), entry, sums)
-                )
-            outer.yield_(*inner.results)
+        bounds, added = planes_of(emit, place)
+        tile, width, memory = self.planes.plan.tile, self.planes.width, place.memory["copy"]
+        totals = over_taps(
+            emit, taps, at, bounds, emit.zeros(rows.size * tile.vectors),
+            lambda plane, entry, sums: self._tap(
+                emit, memory, taps, part, rows.first, plane, entry, sums
+            ),
+        )  # fmt: skip
         lane = emit.copier.lane()
         positions = [
             (at + r * self.planes.positions) * width + v * emit.lanes + lane
             for r in range(rows.size) for v in range(tile.vectors)
         ]  # fmt: skip
-        store_sums(emit, place.memory["sums"], positions, list(outer.results), added)
+        store_sums(emit, place.memory["sums"], positions, totals, added)
 
     def _tap(
         self, emit: Emitter, copy: Buffer, taps: TapList, part: FilledPart, first_row: Expr,
