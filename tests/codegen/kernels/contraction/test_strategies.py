@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from graphc.codegen.kernels.common import lanes_for
-from graphc.codegen.kernels.contraction.problem.problem import Coordinates, open_to, problems
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.recipe import lower_contract
 from graphc.codegen.kernels.contraction.strategies import table as strategies
 from graphc.codegen.kernels.contraction.strategies.grouped import GroupedPlan

@@ -26,11 +26,8 @@ from graphc.codegen.kernels.contraction.cost.tiles import (
     most_columns,
     vector_registers,
 )
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import (
     ContractionView,
     ResidueClass,

@@ -2,44 +2,25 @@
 
 In: a kernel's body around one contraction, and the lanes of a full vector. Out: `problems`, one for
 each of the two ways to give the operands their roles: which one is broadcast, and which is read by
-vectors. Nothing of them is changed later. `open_to` is where a strategy says which coordinates may
-be of sizes known only at run time.
+vectors. Nothing of them is changed later.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
-from enum import Flag, auto
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from graphc.codegen.kernels.common import lanes_within
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
 from graphc.codegen.kernels.typical import typical
-from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, is_symbolic
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import field, record
 from graphc.schedule.access import Index, unflatten
-
-
-class Coordinates(Flag):
-    """Kinds of coordinates of a contraction: rows (m), columns (n), `DEPTH`, the first that is
-    summed over, and `TAPS`, those behind it; of the batch the first (images), and its others."""
-
-    NONE = 0
-    IMAGES = auto()
-    GROUPS = auto()
-    ROWS = auto()
-    COLUMNS = auto()
-    DEPTH = auto()
-    TAPS = auto()
-    BATCH = IMAGES | GROUPS
-    SUM = DEPTH | TAPS
-    ANY = BATCH | ROWS | COLUMNS | SUM
 
 
 @record(eq=False)
@@ -127,31 +108,6 @@ def problems(body: Graph, lanes: int) -> Iterator[ContractionProblem]:
     """The contraction of `body` in both roles, as the op has its operands first."""
     for swapped in (False, True):
         yield ContractionProblem(ContractionView(body, swapped), lanes)
-
-
-Plan = TypeVar("Plan")
-Candidates = Callable[..., Iterator[Plan]]
-"""`candidates` of a strategy, for a problem, a target, and a limit of cost."""
-
-
-def open_to(
-    these: Coordinates, needs: Coordinates = Coordinates.NONE
-) -> Callable[[Candidates[Plan]], Candidates[Plan]]:
-    """A strategy's `candidates`, for problems of which no coordinates are open but these, and,
-    where it `needs` it, one of those is. All others have no plans."""
-
-    def decorate(candidates: Candidates[Plan]) -> Candidates[Plan]:
-        @functools.wraps(candidates)
-        def of_open(
-            problem: ContractionProblem, target: Target, limit: float = math.inf
-        ) -> Iterator[Plan]:
-            is_open = problem.open
-            if is_open in these and (not needs or is_open & needs):
-                yield from candidates(problem, target, limit)
-
-        return of_open
-
-    return decorate
 
 
 def k_variables(view: ContractionView) -> tuple[Variable, ...]:

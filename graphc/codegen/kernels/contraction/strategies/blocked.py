@@ -43,12 +43,9 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     VectorOperand,
     VectorPanel,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, Accumulate, nothing_added
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (

@@ -21,12 +21,9 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, each, su
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.emission.sums import Sums
 from graphc.codegen.kernels.contraction.operands.vector_operand import FilledGroup, GroupHalos
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import KLoops
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.problem.view import (
     batch_variables,
     channel_variable,

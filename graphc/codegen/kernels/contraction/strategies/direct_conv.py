@@ -34,14 +34,10 @@ from graphc.codegen.kernels.contraction.emission.transposed_epilogue import (
     TransposedEpilogue,
 )
 from graphc.codegen.kernels.contraction.operands.vector_operand import VectorInPlace
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, cut
 from graphc.codegen.kernels.contraction.problem.lines import Lines, lines_of
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import (
     ContractionView,
     ResidueClass,

@@ -33,12 +33,8 @@ from graphc.codegen.kernels.contraction.operands.k_groups import (
     KGroup,
 )
 from graphc.codegen.kernels.contraction.operands.least_magnitude import is_normal
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (

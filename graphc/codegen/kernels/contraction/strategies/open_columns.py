@@ -34,12 +34,8 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_lo
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import broadcast_of
 from graphc.codegen.kernels.contraction.operands.vector_operand import HaloStage, vectors_of
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue

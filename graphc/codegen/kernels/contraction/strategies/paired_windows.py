@@ -25,11 +25,8 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     vector_stage,
     vectors_of,
 )
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.grouped import LANES, NOTED
 from graphc.codegen.kernels.contraction.strategies.register_tile import (
     RegisterTile,

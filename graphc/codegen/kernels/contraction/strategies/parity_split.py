@@ -29,12 +29,8 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     column_names,
     vector_stage,
 )
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.kernels.contraction.strategies.register_tile import TileLoops, last_overlaps
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue

@@ -27,11 +27,8 @@ from graphc.codegen.kernels.contraction.operands.block_columns import (
     blocks_together,
 )
 from graphc.codegen.kernels.contraction.operands.block_rows import BlockRows, FilledRows
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (

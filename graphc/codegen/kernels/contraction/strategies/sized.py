@@ -16,13 +16,9 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import note
 from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_loops, each
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import KLoops
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    k_variables,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import operand_value
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.nests.nest import (

@@ -32,11 +32,8 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     GroupHalos,
     VectorHalo,
 )
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile
 from graphc.codegen.nests.nest import (
     OF_NUMBERS,

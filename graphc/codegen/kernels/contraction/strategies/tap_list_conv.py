@@ -24,12 +24,9 @@ from graphc.codegen.kernels.contraction.emission.transposed_epilogue import (
     Transposed,
     TransposedEpilogue,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.problem.view import operand_value
 from graphc.codegen.kernels.contraction.problem.windows import (
     Windows,

@@ -16,11 +16,8 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_lo
 from graphc.codegen.kernels.contraction.operands.broadcast_halo import broadcast_halos
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import packed_ahead
 from graphc.codegen.kernels.contraction.operands.vector_operand import HaloStage, vector_stage
-from graphc.codegen.kernels.contraction.problem.problem import (
-    ContractionProblem,
-    Coordinates,
-    open_to,
-)
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
+from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import TileLoops, last_overlaps
 from graphc.codegen.kernels.contraction.strategies.split_k import wants_groups
 from graphc.codegen.nests.nest import Clear, Fill, Nest
