@@ -22,9 +22,10 @@ from graphc.ir.undecided import Undecided, is_number, number_of, tell_apart, und
 from graphc.records import record
 
 __all__ = ["Dim", "DimQuotient", "Extent", "SizeOperations", "Symbol", "always_le", "always_lt",
-           "at_least", "at_most", "bounds_of", "ceil_div", "dim", "evaluate", "exact_quotient",
-           "fixed", "is_symbolic", "known_number", "known_numbers", "lowered", "number_times_size",
-           "ordered_terms", "rank", "symbol_of", "symbols_in"]  # fmt: skip
+           "at_least", "at_most", "bounds_of", "ceil_div", "common_divisor", "dim", "evaluate",
+           "exact_quotient", "fixed", "greatest", "is_single", "is_symbolic", "known_number",
+           "known_numbers", "least", "lowered", "number_times_size", "ordered_terms", "rank",
+           "symbol_of", "symbols_in"]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -268,6 +269,27 @@ def at_least(extent: Extent, least: int) -> Extent:
 def at_most(extent: object, most: int) -> int:
     """`most`, or an extent or what is computed of some, where it is a number below that."""
     return min(extent, most) if isinstance(extent, int) else most
+
+
+def least(*extents: Extent) -> Extent | None:
+    """The one that at no size is more than another; None where it depends on the size which."""
+    return next((one for one in extents if all(always_le(one, each) for each in extents)), None)
+
+
+def greatest(*extents: Extent) -> Extent | None:
+    """The one that at no size is less than another; None where it depends on the size which."""
+    return next((one for one in extents if all(always_le(each, one) for each in extents)), None)
+
+
+def is_single(extent: Extent) -> bool:
+    """Whether it is at most one at every size: a variable below it stands for one position."""
+    return always_le(extent, 1)
+
+
+def common_divisor(extent: Extent, number: int) -> int:
+    """The greatest divisor of a number that is known to divide the extent at every size."""
+    parts = _with_unit(extent) if isinstance(extent, Dim) else [((), extent)]
+    return math.gcd(number, *(coefficient for _, coefficient in parts))
 
 
 def ceil_div(extent: Extent, divisor: int) -> Extent:

@@ -9,7 +9,19 @@ import random
 import pytest
 
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Dim, Extent, always_le, always_lt, ceil_div, dim, evaluate
+from graphc.ir.dims import (
+    Dim,
+    Extent,
+    always_le,
+    always_lt,
+    ceil_div,
+    common_divisor,
+    dim,
+    evaluate,
+    greatest,
+    is_single,
+    least,
+)
 from graphc.ir.size_guards import answered_by
 from graphc.ir.types import DType, TensorType
 
@@ -61,6 +73,26 @@ def test_equal_extents_are_equal_and_numbers_are_ints() -> None:
         str(4 * N * M - N + 3) == "4*m*n - n + 3"
         and str(ceil_div(N, 16)) == "((n + 15) floordiv 16)"
     )
+
+
+def test_of_several_extents_the_least_and_greatest_at_every_size() -> None:
+    assert least(N, N + 1, N - 3) == N - 3 and greatest(N, N + 1, N - 3) == N + 1
+    assert least(4, 7, 7) == 4 and greatest(4, 7, 7) == 7 and greatest(M, 64) == 64
+    assert least(N, 5) is None and greatest(N, M) is None, "either may be less"
+    assert least(M, 1) == 1 and greatest(M, 1) is M and least(N * N, N, 0) == 0
+
+
+def test_what_holds_of_an_extent_at_every_size() -> None:
+    assert is_single(1) and is_single(0) and is_single(M // 64) and is_single(N % 2)
+    assert not is_single(2) and not is_single(N) and not is_single(M)
+    assert common_divisor(96, 256) == 32 and common_divisor(0, 256) == 256
+    assert common_divisor(32 * N + 8, 256) == 8 and common_divisor(64 * N * M, 256) == 64
+    assert common_divisor(N, 256) == 1
+    for seed in range(100):
+        extent, number = _drawn(random.Random(seed)), random.Random(seed).randint(1, 99)
+        divisor = common_divisor(extent, number)
+        assert number % divisor == 0
+        assert all(evaluate(extent, {"n": n, "m": 3}) % divisor == 0 for n in range(9))
 
 
 def test_comparisons_are_decided_by_bounds_or_refused() -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut, counted_loop, position_of
+from graphc.codegen.elements.leaf_loops import counted_loop, position_of
+from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue

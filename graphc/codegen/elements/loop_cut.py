@@ -1,11 +1,10 @@
-"""Loops inside leaves: counted ones, and over a range in tiles, whole ones and what is left.
+"""Loops inside leaves over a range in tiles, whole ones and what is left.
 
     for tile = 0 to extent // size:          whole tiles
       body(tile, size)
     body(extent // size, extent % size)      what is left, if anything is
 
-Beside the nests' writer this is the one place where a range is cut: inside leaves. A loop that is
-known to have one position or none is not written as one.
+Beside the nests' writer this is the one place where a range is cut: inside leaves.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from graphc.codegen.elements.addresses import Addresses
-from graphc.codegen.loop_ir.builder import LoopBuilder
+from graphc.codegen.elements.leaf_loops import counted_loop, position_of
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.loop_ir.numbers import Number, is_known, known_range
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Bound, Extent, bounds_of, ceil_div, fixed
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, of
 from graphc.records import record
 
 TileBody = Callable[[Expr, int], None]
@@ -26,33 +25,6 @@ TileBody = Callable[[Expr, int], None]
 FoldBody = Callable[[Expr, int, Sequence[LoopValue]], Sequence[LoopValue]]
 """What becomes of some values by the tile of a number, of which there are so many elements."""
 N = TypeVar("N", int, Extent)
-
-
-def counted_loop(
-    builder: LoopBuilder, begin: Number, end: Number,
-    body: Callable[[Number, list[LoopValue]], Sequence[LoopValue]],
-    carried: Sequence[LoopValue] = (), step: int = 1, hint: str = "i", always: bool = False,
-) -> list[LoopValue]:  # fmt: skip
-    """What `body(position, values)` makes of `carried` at `begin`, `begin + step`, … below `end`,
-    in order. `always`: a loop also where it is known that there is one position."""
-    positions = known_range(begin, end, step)
-    if positions is not None and len(positions) <= (not always):
-        values = list(carried)
-        for position in positions:
-            values = list(body(position, values))
-        return values
-    with builder.loop(begin, end, step, carried=carried, hint=hint) as loop:
-        loop.yield_(*body(loop.variable, list(loop.carried)))
-    return list(loop.results)
-
-
-def position_of(addresses: Addresses, name: str, extent: Extent, number: Number) -> Expr:
-    """A loop's position below `extent`, by this name in index expressions."""
-    if is_known(number):
-        return of(number)
-    variable = Variable(name, extent)
-    addresses.bind(variable, addresses.builder.numbers.value(number), addresses.builder.block)
-    return of(variable)
 
 
 @record

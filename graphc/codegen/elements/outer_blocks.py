@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from graphc.codegen.elements.combination import LANES, Combination, Parts
-from graphc.codegen.elements.loop_cut import counted_loop, position_of
+from graphc.codegen.elements.leaf_loops import counted_loop, position_of
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.ir.dims import Extent, at_most, bounds_of, ceil_div, known_number

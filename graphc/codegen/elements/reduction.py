@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.combination import LANES, RUN_BLOCK, ElementAt, Parts
-from graphc.codegen.elements.loop_cut import counted_loop
+from graphc.codegen.elements.leaf_loops import counted_loop
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.elements.outer_blocks import BLOCK, HeldLanes, OuterBlocks
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue

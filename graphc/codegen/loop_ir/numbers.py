@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard
 
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent, greatest, known_number, least
 
 Number = LoopValue | Extent
 Bound = LoopValue | int
@@ -38,18 +38,9 @@ def is_known(number: Number) -> TypeGuard[Extent]:
 
 
 def known_range(begin: Number, end: Number, step: int = 1) -> range | None:
-    """The positions of a loop, where they are known where it is written."""
-    known = isinstance(begin, int) and isinstance(end, int)
-    return range(begin, end, step) if known else None  # type: ignore[arg-type]
-
-
-def _least(x: Extent, y: Extent) -> Extent | None:
-    """The lesser of two, where it is known which."""
-    return x if always_le(x, y) else y if always_le(y, x) else None
-
-
-def _greatest(x: Extent, y: Extent) -> Extent | None:
-    return x if always_le(y, x) else y if always_le(x, y) else None
+    """The positions of a loop, where they are known where it is written; else None."""
+    first, behind = known_number(begin), known_number(end)
+    return None if first is None or behind is None else range(first, behind, step)
 
 
 def _bits(x: Extent, y: Extent) -> Extent | None:
@@ -58,7 +49,7 @@ def _bits(x: Extent, y: Extent) -> Extent | None:
 
 _FOLDED: dict[str, Callable[[Extent, Extent], Extent | None]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
-    "floordiv": operator.floordiv, "and": _bits, "minimum": _least, "maximum": _greatest,
+    "floordiv": operator.floordiv, "and": _bits, "minimum": least, "maximum": greatest,
 }  # fmt: skip
 
 
@@ -102,6 +93,12 @@ class Numbers:
 
     def maximum(self, x: Number, y: Number) -> Number:
         return self._computed("maximum", x, y)
+
+    def tile_end(self, first: Number, size: int, end: Number) -> Number:
+        """Where the tile of `size` ends whose first position is `first`, one of those that tiles
+        of a range up to `end` begin with."""
+        behind = self.add(first, size)
+        return behind if is_known(end) and end % size == 0 else self.minimum(behind, end)
 
     def compare(self, sign: str, x: Number, y: Number) -> LoopValue:
         """`sign` is one of eq ne lt le gt ge."""

@@ -141,6 +141,11 @@ class Split:
         return (*runs, *([Run(whole, whole * self.size, 1, rest)] if rest else []))
 
     @property
+    def count(self) -> int:
+        """How many tiles there are, of runs of equal tiles."""
+        return sum(run.count for run in self.numbered)
+
+    @property
     def unit(self) -> int:
         """Positions of the axis in one of what is split."""
         return 1 if isinstance(self.of, Axis) else self.of.unit * self.of.size

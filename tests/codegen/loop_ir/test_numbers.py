@@ -13,7 +13,7 @@ import pytest
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Let, walk
-from graphc.codegen.loop_ir.numbers import Number, Numbers, is_known
+from graphc.codegen.loop_ir.numbers import Number, Numbers, is_known, known_range
 from graphc.ir.dims import Dim, Symbol, dim
 from graphc.ir.types import DType
 
@@ -75,6 +75,30 @@ def test_polynomials_of_sizes_are_folded_where_bounds_say_what_comes_out() -> No
     assert not known and operations.count("minimum") == 1 and number == AT
     number, _, known = evaluated(lambda b, n: n.minimum(n.div(N, 5), 2))
     assert number == 2 and known, "n is 12 or more"
+
+
+def test_where_tiles_of_a_range_end() -> None:
+    for forms in itertools.product(FORMS, FORMS):
+        for first, size, end, behind in ((8, 4, 12, 12), (8, 8, 12, 12), (0, 8, 12, 8)):
+
+            def ends(b: LoopBuilder, n: Numbers) -> Number:
+                return n.tile_end(formed(b, first, forms[0]), size, formed(b, end, forms[1]))  # noqa: B023
+
+            assert evaluated(ends)[0] == behind, (first, size, end, forms)
+    b = LoopBuilder("kernel")
+    b.declare_sizes([N.symbol])  # type: ignore[union-attr,list-item]
+    start = b.numbers.value(N)
+    before = len(b.block.statements)
+    b.numbers.tile_end(start, 4, 4 * N)
+    added = [each.opcode for each in b.block.statements[before:] if isinstance(each, Let)]
+    assert "minimum" not in added, "all are whole"
+
+
+def test_a_range_of_numbers_is_known() -> None:
+    assert known_range(2, 5) == range(2, 5)
+    assert known_range(0, N) is None
+    b = LoopBuilder("kernel")
+    assert known_range(b.const(DType.i64, 0), 4) is None
 
 
 def test_an_offset_of_numbers() -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.loop_cut import LoopCut, counted_loop
+from graphc.codegen.elements.leaf_loops import counted_loop
+from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.positions import LoopPositions
 from graphc.codegen.kernels.attention.plan import TILE_VECTORS, AttentionPlan
 from graphc.codegen.kernels.attention.results import Destination, stored

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
-from graphc.codegen.elements.loop_cut import counted_loop
+from graphc.codegen.elements.leaf_loops import counted_loop
 from graphc.codegen.kernels.attention.heads import AttentionContext, Head, HeadRows, Matrix
 from graphc.codegen.kernels.attention.operands import Operands
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from graphc.codegen.kernels.common import lanes_for
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.recipe import lower_contract
 from graphc.codegen.kernels.contraction.strategies import table as strategies
@@ -19,6 +20,7 @@ from graphc.codegen.kernels.contraction.strategies.sized import SizedPlan
 from graphc.codegen.kernels.contraction.strategies.table import STRATEGIES, Strategy, choose
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.target import named
+from graphc.ir.dims import Extent, dim
 from graphc.ops.interpreter import evaluate
 from tests.codegen.kernels.contraction.problems import (
     PROBLEMS,
@@ -65,6 +67,34 @@ def test_asking_again_gives_the_same_plans(name: str, target: str) -> None:
                 cheaper = [plan for plan in plans if plan.cost < limit]
                 left = list(strategy.candidates(problem, on, limit))
                 assert [plan for plan in left if plan.cost < limit] == cheaper
+
+
+def test_which_coordinates_are_open() -> None:
+    n = dim("n", 1)
+    c = Coordinates
+    for graph, expected in (
+        (product(6, 8, 4), c.NONE), (product(n, 8, 4), c.ROWS), (product(6, n, 4), c.COLUMNS),
+        (product(6, n, 2 * n), c.COLUMNS | c.DEPTH),
+        (convolution("forward", (n, 3, 8, 8), (4, 3, 3, 3)), c.IMAGES),
+        (convolution("by w", (n, 3, 8, 8), (4, 3, 3, 3)), c.DEPTH),
+        (convolution("by w", (2, 3, 8, n + 3), (4, 3, 3, 3)), c.TAPS),
+    ):  # fmt: skip
+        problem = next(problems(body_of(graph), 8))
+        assert problem.open is expected
+        assert problem.has_sizes == (expected not in c.BATCH)
+
+
+def test_a_strategy_has_plans_for_the_open_coordinates_it_says() -> None:
+    def asked(may: Coordinates, needs: Coordinates, rows: Extent) -> int:
+        candidates = open_to(may, needs)(lambda problem, target, limit: iter([problem]))
+        (problem, _) = problems(body_of(product(rows, 8, 4)), 8)
+        return len(list(candidates(problem, named("x86-64-v3"))))
+
+    none, rows, columns = Coordinates.NONE, Coordinates.ROWS, Coordinates.COLUMNS
+    n = dim("n", 1)
+    assert [asked(none, none, 6), asked(none, none, n)] == [1, 0]
+    assert [asked(rows, none, 6), asked(rows, none, n), asked(columns, none, n)] == [1, 1, 0]
+    assert [asked(rows, rows, 6), asked(rows, rows, n)] == [0, 1]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

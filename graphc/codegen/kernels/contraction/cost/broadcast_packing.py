@@ -5,8 +5,6 @@ In: the register tile's rows, the extents of k. Out: where an element lies in th
 
 from __future__ import annotations
 
-from graphc.codegen.elements.loop_cut import LoopCut
-from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, flatten
 from graphc.records import record
@@ -37,7 +35,7 @@ class BroadcastPacking:
 
     def groups(self, rows: int) -> int:
         """Groups of tiles of so many rows."""
-        return fixed(LoopCut(rows, self.group_rows).tiles)
+        return -(-rows // self.group_rows)
 
     def k(self, flat: Expr, extents: Shape) -> Index:
         order = self._order(extents)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, TileColumns
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
+from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent, at_least, known_number
 from graphc.ops.kinds.index_expr import Variable, flatten, of
@@ -52,15 +53,21 @@ def first_copied(depth: Extent) -> tuple[int | None, int]:
     return (1, 1) if count is None else (None, count)
 
 
-def group_size(problem: ContractionProblem, elements: int, target: Target) -> int:
-    """How many indices of the first axis of k to add at a time: a divisor of its extent, if that is
-    a number, whole K blocks, as many as keep the copy in half of L2. `elements`: those of the copy
-    for one index."""
+def group_tail(depth: Extent) -> Tail:
+    """How groups of indices of k's first axis end: those of a number are all whole."""
+    return Tail.by(depth, Tail.EXACT, Tail.BOUNDED)
+
+
+def group_size(problem: ContractionProblem, elements: Extent, target: Target) -> int:
+    """How many indices of the first axis of k to add at a time: whole K blocks, as many as keep the
+    copy in half of L2; a divisor of the extent, where no group ends before others.
+    `elements`: those of the copy for one index."""
     view = problem.view
     axis, step = cut(view.k)
     step = step if axis == 0 else 1
-    fit = max(target.l2_bytes // 2 // (elements * view.dtype.itemsize), 1)
-    if not isinstance(view.k[0], int):
+    bytes_each = problem.typical(elements) * view.dtype.itemsize
+    fit = max(target.l2_bytes // 2 // bytes_each, 1)
+    if group_tail(view.k[0]) is Tail.BOUNDED:
         return max(min(fit, problem.typical(view.k[0])) // step, 1) * step
     sizes = [g for g in range(1, view.k[0] + 1) if view.k[0] % g == 0 and g % step == 0]
     sizes = sizes or [view.k[0]]

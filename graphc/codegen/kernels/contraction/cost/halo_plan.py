@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
-from graphc.ir.dims import Extent, always_le, bounds_of
+from graphc.ir.dims import Extent, bounds_of, greatest, is_symbolic, known_number, least
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
 from graphc.ops.kinds.movement import Case
@@ -35,8 +35,8 @@ class HaloAxis:
         """The part of the axis that exists: its begin and end."""
         if self.dim is None:
             return 0, self.extent
-        end = self.dim - self.low
-        return max(0, -self.low), end if always_le(end, self.extent) else self.extent
+        end = least(self.dim - self.low, self.extent)
+        return max(0, -self.low), self.extent if end is None else end
 
 
 @record
@@ -78,22 +78,20 @@ def plan_halo(
                 return None
             moving = frozenset(t for t in expression.terms if t[0] in inner)
             bases.add(Expr(0, expression.terms - moving))
-            low, high = Expr(expression.constant, moving).bounds()
-            if not isinstance(low, int) or not (grows or isinstance(high, int)):
-                return None
-            bounds.append((low, high))
+            bounds.append(Expr(expression.constant, moving).bounds())
         if len(bases) != 1:
             return None
         base = bases.pop()
-        lowest, greatest = min(b[0] for b in bounds), _greatest([b[1] for b in bounds])
-        if greatest is None:
+        lowest = known_number(least(*(low for low, _ in bounds)))
+        last = greatest(*(high for _, high in bounds))
+        if lowest is None or last is None or (not grows and is_symbolic((last,))):
             return None
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):
             return None
-        extent: Extent | None = greatest - lowest + 1
+        extent: Extent | None = last - lowest + 1
         if guarded:
-            extent = _reaching(greatest - lowest + 1, shape[axis] - lowest)
+            extent = _reaching(last - lowest + 1, shape[axis] - lowest)
         if extent is None:
             return None
         axes.append(
@@ -109,16 +107,11 @@ def plan_halo(
     return HaloPlan(operand, tuple(axes), any(case.guards for case in cases))
 
 
-def _greatest(extents: Sequence[Extent]) -> Extent | None:
-    """The one that at no size is less than another; None where that depends on the size."""
-    return next((one for one in extents if all(always_le(each, one) for each in extents)), None)
-
-
 def _reaching(extent: Extent, end: Extent) -> Extent | None:
     """The extent, or a few more, so that at all sizes it is known whether the axis ends where the
     operand does: windows with a stride may leave some of it, at some sizes. None where that is not
     known of any number."""
-    if always_le(end, extent) or always_le(extent, end):
+    if least(extent, end) is not None:
         return extent
-    _, most = bounds_of(end - extent)
-    return extent + most if isinstance(most, int) else None
+    most = known_number(bounds_of(end - extent)[1])
+    return None if most is None else extent + most

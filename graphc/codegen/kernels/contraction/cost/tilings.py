@@ -26,6 +26,7 @@ from graphc.codegen.kernels.contraction.cost.tiles import (
     most_columns,
     vector_registers,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import (
     ContractionView,
@@ -33,7 +34,7 @@ from graphc.codegen.kernels.contraction.problem.view import (
     batch_variables,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, at_least, is_symbolic
+from graphc.ir.dims import Extent, at_least, is_single, is_symbolic, known_number
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import Case
@@ -102,16 +103,14 @@ class Tiling:
 
 
 def tilings(problem: ContractionProblem, target: Target, limit: float) -> Iterator[Tiling]:
-    """The tilings that cost less than `limit`, the same ones to each strategy that asks. A product
-    of matrices has its operands in one role: the other is the same transposed. It is asked too of a
-    convolution over a plane of any size: its weights, if they are frozen, are packed for it."""
+    """The tilings that cost less than `limit`, the same ones to each strategy that asks, whose
+    columns are numbers. A product of matrices has its operands in one role: the other is the same
+    transposed. It is asked too of a convolution over a plane of any size: its weights, if they are
+    frozen, are packed for it."""
     view = problem.view
-    rank = len(view.n)
-    if is_symbolic(view.n):
+    rank, over_open_plane = len(view.n), view.has_windows and problem.open & Coordinates.ROWS
+    if view.swapped and rank == len(view.m) == 1 and not over_open_plane:
         return
-    if view.swapped and rank == len(view.m) == 1:
-        if not (view.has_windows and is_symbolic(view.m)):
-            return
     flat = tuple(range(rank))
     for axes in (flat, flat[-1:], flat[:1], (flat[-1], flat[0])) if rank > 1 else (flat,):
         if (axes, target) not in problem.tilings:
@@ -137,8 +136,7 @@ def _tiling(
     vectors = sum(column.vectors for column in columns)
     unrolled = first_unrolled(view, split)
     most = _most_columns(problem, columns, target)
-    rows = problem.typical(problem.rows)
-    rows = rows if isinstance(problem.rows, int) else max(rows, OPEN_ROWS)
+    rows = problem.typical(problem.rows, at_least=OPEN_ROWS)
     for spare in (0, 1):
         tile, efficiency = choose_tile(
             rows, max(column.vectors for column in columns),
@@ -161,7 +159,7 @@ def _tiling(
         if _copy_grows(problem, case):
             packing = None
             if skips:
-                halo = broadcast_halo(problem) if is_symbolic(view.m) else None
+                halo = broadcast_halo(problem) if problem.open & Coordinates.ROWS else None
                 if halo is None:
                     return None
                 fills = problem.typical(problem.batch_count * halo.elements)
@@ -203,10 +201,8 @@ def first_unrolled(view: ContractionView, needed: bool) -> int:
     """The first axis of k that is written out: kernel positions are few."""
     axis, count = len(view.k), 1
     while axis > 1:
-        extent = view.k[axis - 1]
-        if not isinstance(extent, int):
-            break
-        if not needed and (extent > TAP_AXIS or count * extent > TAPS):
+        extent = known_number(view.k[axis - 1])
+        if extent is None or not (needed or (extent <= TAP_AXIS and count * extent <= TAPS)):
             break
         axis -= 1
         count *= extent
@@ -232,7 +228,7 @@ def _packing(
         # Each class reads few kernel positions: little of a cache line, if they lie side by side.
         return packing, copies / count * GATHERED
     along_rows = linear.coefficient(m)
-    along_k = [linear.coefficient(v) for v in variables if not always_le(v.extent, 1)]
+    along_k = [linear.coefficient(v) for v in variables if not is_single(v.extent)]
     widened = _is_widened_often(problem, tile, vectors)
     if None in along_k or (vectors * lanes < PACKED_COLUMNS and not (widened and len(view.k) > 1)):
         each = TRANSPOSED if along_k and along_k[-1] == 1 else GATHERED

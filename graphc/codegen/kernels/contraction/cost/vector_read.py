@@ -23,7 +23,7 @@ from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, group_variable
 from graphc.codegen.target import Target
-from graphc.ir.dims import at_least, ceil_div, fixed, is_symbolic
+from graphc.ir.dims import Extent, at_least, ceil_div, known_number
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
@@ -67,13 +67,12 @@ def column_read(tiling: Tiling, target: Target) -> VectorRead | None:
     view = problem.view
     if 0 in view.k:
         return VectorRead(packed=True)
-    grows = is_symbolic(view.k)
     lane = Variable("probe_lane", max(tiling.lanes, 2))
     k = tuple(of(v) for v in k_variables(view))
     if len(columns) == 1:
         case = view.vector(problem.batch, any_place(columns[0], lane), k)
         if view.stride(case, lane) == 1 and not (
-            tiling.is_flat and not grows
+            tiling.is_flat and not problem.sum_grows
             and (_computed_often(tiling, case) or _panel_pays(tiling, case, target))
         ):  # fmt: skip
             return VectorRead()
@@ -81,7 +80,8 @@ def column_read(tiling: Tiling, target: Target) -> VectorRead | None:
         return None
     packed = _packed(tiling)
     # A panel of all of k would grow; where every product has both its elements it need not be.
-    return replace(packed, packed=False) if grows and not packed.guarded else packed
+    in_place = problem.sum_grows and not packed.guarded
+    return replace(packed, packed=False) if in_place else packed
 
 
 def _packed(tiling: Tiling) -> VectorRead:
@@ -224,15 +224,15 @@ def axes_of(case: Case, lanes: list[Variable]) -> tuple[tuple[int, ...] | None, 
     axes, step = [], 1
     for variable in lanes:
         steps = [
-            (axis, item.coefficient(variable)) for axis, item in enumerate(case.index)
-            if isinstance(item, Expr) and item.coefficient(variable) not in (0, None)
+            (axis, number) for axis, item in enumerate(case.index)
+            if isinstance(item, Expr) and (number := known_number(item.coefficient(variable)))
         ]  # fmt: skip
         if variable.extent == 1:
             continue
         if len(steps) != 1:
             return None, 1
-        axes.append(steps[0][0])
-        step = fixed(steps[0][1] or 1)
+        ((axis, step),) = steps
+        axes.append(axis)
     if not axes or step < 1 or len(set(axes)) != len(axes):
         return None, 1
     return tuple(axes), step
@@ -240,7 +240,7 @@ def axes_of(case: Case, lanes: list[Variable]) -> tuple[tuple[int, ...] | None, 
 
 def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | None:
     """Elements of the halo buffer from one lane to the next."""
-    dims: list[int] = []
+    dims: list[Extent] = []
     index: list[Expr] = []
     for axis in axes:
         at: Expr = case.index[axis.axis] - axis.base - axis.low
@@ -248,10 +248,9 @@ def _lane_step(axes: tuple[HaloAxis, ...], case: Case, lane: Variable) -> int | 
             dims.append(axis.split)
             index.append(at % axis.split)
             at = at // axis.split
-        dims.append(fixed(ceil_div(axis.extent, axis.split)))
+        dims.append(ceil_div(axis.extent, axis.split))
         index.append(at)
-    step = flatten(index, dims).coefficient(lane)
-    return None if step is None else fixed(step)
+    return known_number(flatten(index, dims).coefficient(lane))
 
 
 def _contiguous_axis(view: ContractionView, halo: HaloPlan, case: Case) -> int | None:

@@ -15,7 +15,6 @@ from graphc.codegen.kernels.contraction.cost.tiles import (
     vector_registers,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.ir.types import Shape
 from graphc.ops.layouts.winograd import PLANES
 from graphc.records import record
@@ -65,7 +64,7 @@ def tile_grid(result: Shape, lanes: int) -> Shape:
 
 def winograd_cost(result: Shape, channels: int, lanes: int, target: Target) -> WinogradCost:
     """Of a result whose extents are numbers, not 0."""
-    groups = fixed(math.prod(tile_grid(result, lanes)))
+    groups = math.prod(tile_grid(result, lanes))
     rows, group = result[1], group_size(-(-result[3] // 2), lanes)
     vectors = -(-groups * group // lanes)
     tile, efficiency = winograd_tile(rows, vectors, target)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, Tile
-from graphc.codegen.kernels.contraction.problem.k_blocks import cut
+from graphc.codegen.kernels.contraction.problem.k_blocks import known_cut
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import batch_variables
 from graphc.codegen.nests.nest import (
@@ -25,7 +25,6 @@ from graphc.codegen.nests.nest import (
     walk_splits,
 )
 from graphc.codegen.nests.tails import Tail
-from graphc.errors import UndecidedSizeError
 from graphc.ir.dims import Extent
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Variable, flatten, of
@@ -67,11 +66,8 @@ def batch_of(
 def sum_axis(problem: ContractionProblem) -> Axis:
     """The axis of sums: the first of the reduced coordinates, with all indices of those behind."""
     k = problem.view.k
-    try:
-        axis, step = cut(k)
-        block = max(step, 1) if axis == 0 else 1
-    except UndecidedSizeError:
-        block = None
+    axis, step = known_cut(k) or (0, None)
+    block = step if step is None else max(step, 1) if axis == 0 else 1
     return Axis(SUM, k[0] if k else 1, Role.SUM, inner=math.prod(k[1:]), block=block)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import each
 from graphc.codegen.kernels.contraction.emission.guarded_sums import GuardedSums
 from graphc.codegen.kernels.contraction.problem.k_blocks import first_addend
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
@@ -81,9 +82,9 @@ class Emitter:
         if not variables:
             body()
             return
-        with self.builder.loop(0, variables[0].extent, hint=name) as loop:
-            self.addresses.bind(variables[0], loop.variable, self.builder.block)
-            self.nested(variables[1:], name, body)
+        first, *inner = variables
+        bounds = 0, first.extent
+        each(self.addresses, first, bounds, name, lambda _: self.nested(inner, name, body))
 
     # -- elements ----------------------------------------------------------------------------
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
-from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.panel import FilledPanel, Panel, Tiles
@@ -20,8 +18,9 @@ from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.problem.view import operand_value
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.nests.nest import Holds, NestPlace, Room
-from graphc.ir.dims import Extent, fixed
+from graphc.codegen.nests.nest import Axis, Holds, NestPlace, Role, Room, Split
+from graphc.codegen.nests.tails import Run, Tail
+from graphc.ir.dims import Extent
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.records import record
 from graphc.schedule.access import Index
@@ -100,21 +99,20 @@ class BroadcastPacker:
 
     def copy_run(self, begin: Expr, count: int) -> None:
         """All rows, a run of k, which lies behind those before it."""
-        rows = LoopCut(self.emit.problem.rows, self.packing.group_rows)
+        rows, size = self.emit.problem.rows, self.packing.group_rows
 
         def place(group: Expr) -> Expr:
             return self.batch_start + begin * self.groups + group * count
 
-        if rows.whole:
-            groups = partial(self.emit.copier.loop, rows.whole, "pt")
-            self.copy(groups, self.packing.group_rows, place, begin, count)
-        if rows.rest and self.overlaps:
-            start = of(self.emit.problem.rows - rows.size)
-            self.copy(
-                lambda one: one(of(rows.whole)), rows.size, place, begin, count, lambda group: start
-            )
-        elif rows.rest:
-            self.copy(lambda one: one(of(rows.whole)), fixed(rows.rest), place, begin, count)
+        for run in Split("groups", Axis("rows", rows, Role.ROWS), size, Tail.NUMBERED).numbered:
+
+            def groups(one: Callable[[Expr], None], run: Run = run) -> None:
+                self.emit.copier.loop(run.count, "pt", lambda group: one(group + run.number))
+
+            if run.size < size and self.overlaps:
+                self.copy(groups, size, place, begin, count, lambda group: of(rows - size))
+            else:
+                self.copy(groups, run.size, place, begin, count)
 
     def reader(self, filled: FilledPanel) -> PackedBroadcast:
         return PackedBroadcast(self.emit, self.packing, self.batch_start, filled)

@@ -15,13 +15,15 @@ from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier, Element, Position
+from graphc.codegen.kernels.contraction.cost.costs import group_tail
 from graphc.codegen.kernels.contraction.cost.halo_plan import HaloAxis, HaloPlan
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, always_le, at_least, ceil_div, fixed, is_symbolic
+from graphc.codegen.nests.tails import Tail
+from graphc.ir.dims import Extent, at_least, ceil_div, is_single, known_number
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -43,15 +45,13 @@ class Group:
 
 def group_end(emit: Emitter, first: Number, size: int) -> Number:
     """Where the group of `size` indices of k's first axis ends that begins with `first`."""
-    depth = emit.view.k[0]
-    behind = emit.numbers.add(first, size)
-    return behind if isinstance(depth, int) else emit.numbers.minimum(behind, depth)
+    return emit.numbers.tile_end(first, size, emit.view.k[0])
 
 
 def group_members(emit: Emitter, groups: Variable, number: LoopValue, size: int) -> Group | None:
     """What buffers hold of group `number` where the last one may have fewer than others; None: as
     many as of the others."""
-    if isinstance(emit.view.k[0], int):
+    if group_tail(emit.view.k[0]) is Tail.EXACT:
         return None
     first = emit.numbers.mul(number, size)
     return Group(groups, emit.numbers.sub(group_end(emit, first, size), first), size)
@@ -107,10 +107,13 @@ class HaloBuffer:
         if source is not None and _is_along(source, group):
             source = None
         count = last.kept[1] - last.kept[0] if columns is None else columns
-        if source is not None and source is not last and is_symbolic(source.kept):
-            source = None  # blocks that are transposed have a number of rows
+        rows = None
+        if source is not None and source is not last:
+            rows = known_number(source.kept[1] - source.kept[0])
+            # Blocks that are transposed have a number of rows.
+            source = None if rows is None else source
         outer = [axis for axis in self.axes[:-1] if axis is not source]
-        self._loops(outer, {}, lambda at: self._rows(at, last, source, count), group)
+        self._loops(outer, {}, lambda at: self._rows(at, last, source, rows, count), group)
         return filled
 
     def _loops(
@@ -132,7 +135,7 @@ class HaloBuffer:
         if group is None or not _is_along(axis, group):
             return None
         each = axis.base.coefficient(group.number)
-        assert isinstance(each, int)
+        assert each is not None
         step = each // group.size  # of pairs 2
         if step == 1 and axis.extent == group.size:
             return group.members
@@ -140,9 +143,11 @@ class HaloBuffer:
         return numbers.add(numbers.mul(group.members, step), axis.extent - group.size * step)
 
     def _rows(
-        self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, columns: Extent
-    ) -> None:
-        """The last axis at these positions of the axes before it (but `source`)."""
+        self, at: dict[int, Expr], last: HaloAxis, source: HaloAxis | None, rows: int | None,
+        columns: Extent,
+    ) -> None:  # fmt: skip
+        """The last axis at these positions of the axes before it, but of `source` at all `rows`,
+        where that is another one."""
         first_column = last.kept[0]
         first_row = source.kept[0] if source is not None else 0
 
@@ -161,8 +166,7 @@ class HaloBuffer:
         def position(row: Expr, column: Expr) -> Expr:
             return self.position(self._source_index(index(row, column)))
 
-        if source is not None and source is not last:
-            rows = fixed(source.kept[1] - source.kept[0])
+        if rows is not None:
             self._transposed(rows, columns, read, position)
             return
         if last.split == 1:
@@ -172,7 +176,7 @@ class HaloBuffer:
             # Elements part, part + split, …: of those that exist, the first and their number.
             skip = (part - first_column) % last.split
             count = ceil_div(columns - skip, last.split)
-            if not always_le(count, 0):
+            if count != 0:
                 self.copier.row(
                     count,
                     lambda r, c, g, skip=skip: read(r, c * last.split + skip, g),  # type: ignore[misc]
@@ -182,11 +186,11 @@ class HaloBuffer:
 
     def _transposed(self, rows: int, columns: Extent, read: Element, position: Position) -> None:
         """By blocks; of a size those that are whole, and behind them what is left of each row."""
-        lanes = self.copier.lanes
-        rest: Extent = 0 if isinstance(columns, int) else columns % lanes
-        self.copier.transposed(rows, columns - rest, read, position, self.memory)
-        if rest == 0:
+        lanes, rest = self.copier.lanes, columns % self.copier.lanes
+        if Tail.by(columns, Tail.WHOLE_AND_REST, Tail.MASKED) is Tail.WHOLE_AND_REST or rest == 0:
+            self.copier.transposed(rows, columns, read, position, self.memory)
             return
+        self.copier.transposed(rows, columns - rest, read, position, self.memory)
         last = of((columns - rest) // lanes)
         self.copier.loop(
             rows, "row",
@@ -207,7 +211,7 @@ class HaloBuffer:
         index = self._source_index({axis: of(variable) for axis, variable in probes.items()})
         for axis in (self.axes[-1], *self.axes):
             case = Case(self.operand, index)
-            if not always_le(axis.extent, 1) and self.view.stride(case, probes[axis.axis]) == 1:
+            if not is_single(axis.extent) and self.view.stride(case, probes[axis.axis]) == 1:
                 return axis
         return None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.copier import Copier
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.contraction.cost.tiles import Columns
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
@@ -22,7 +23,7 @@ from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
 from graphc.codegen.nests.nest import Holds, NestPlace, Room, Span
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, fixed
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
 from graphc.ops.contract import int_matmul
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -279,7 +280,7 @@ class GroupRows:
     def stride(self) -> int:
         """Groups from one row of the copy to the next."""
         count = self.group.count(self.problem)
-        extent = count if self.along_k else fixed(self.problem.rows)
+        extent = count if self.along_k else self.problem.rows
         stride = -(-extent // self.lanes) * self.lanes
         return stride + (self.lanes if stride * DType.i32.itemsize % _ALIASING == 0 else 0)
 
@@ -442,12 +443,13 @@ class GroupColumns:
         b, count, none = emit.builder, self.group.count(self.problem), none_noted(emit)
         if self.group.is_noted(self.problem, self.columns):
             return [b.op("least_pairs", none, x) for x in _read(emit, reader, behind, span)]
-        with b.loop(0, count, carried=[none] * span.size, hint="noted") as loop:
-            at = Variable(f"noted{count}", count)
-            emit.addresses.bind(at, loop.variable, b.block)
-            both = zip(loop.carried, [*_read(emit, reader, of(at), span)], strict=True)
-            loop.yield_(*(b.op("least_pairs", least, x) for least, x in both))
-        return list(loop.results)
+
+        def lesser(at: Expr, known: list[LoopValue]) -> list[LoopValue]:
+            both = zip(known, [*_read(emit, reader, at, span)], strict=True)
+            return [b.op("least_pairs", least, x) for least, x in both]
+
+        at = Variable(f"noted{count}", count)
+        return fold(emit.addresses, at, (0, count), "noted", [none] * span.size, lesser)
 
     def _copied(self, emit: Emitter, span: Span, memory: GroupMemory) -> CopiedColumns:
         problem, lanes, size = self.problem, emit.lanes, self.group.size
@@ -494,14 +496,16 @@ class GroupColumns:
     def _starts(self, emit: Emitter, copied: CopiedColumns, span: Span) -> list[LoopValue]:
         """The sums of the columns times what elements of rows are more, less than zero."""
         b, count, offsets = emit.builder, self.group.count(self.problem), self.group.offsets(emit)
-        with b.loop(0, count, carried=copied.starts, hint="column_sum") as loop:
-            at = Variable(f"summed{count}", count)
-            emit.addresses.bind(at, loop.variable, b.block)
+
+        def added(at: Expr, sums: list[LoopValue]) -> list[LoopValue]:
             lane = emit.copier.lane()
-            read = [copied.vector(emit, of(at), of(0), v, lane) for v in range(span.size)]
-            both = zip(loop.carried, read, strict=True)
-            loop.yield_(*(b.op(self.group.opcode, total, offsets, each) for total, each in both))
-        return [b.op("neg", total) for total in loop.results]
+            read = [copied.vector(emit, at, of(0), v, lane) for v in range(span.size)]
+            both = zip(sums, read, strict=True)
+            return [b.op(self.group.opcode, total, offsets, each) for total, each in both]
+
+        at = Variable(f"summed{count}", count)
+        sums = fold(emit.addresses, at, (0, count), "column_sum", copied.starts, added)
+        return [b.op("neg", total) for total in sums]
 
 
 def _first_lanes(lane: Expr, count: int, lanes: int) -> tuple[Guard, ...]:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import PackedBroadcast
 from graphc.codegen.kernels.contraction.operands.least_magnitude import least_field, none_noted
@@ -21,7 +22,7 @@ from graphc.ir.dims import known_number
 from graphc.ir.types import DType
 from graphc.lazy import lazy
 from graphc.ops.kinds.contract import Contract, Pairing
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable
 from graphc.ops.kinds.movement import Case
 from graphc.ops.kinds.op import Types
 from graphc.records import record
@@ -134,13 +135,16 @@ class LeastOf:
         none = none_noted(emit)
         filled_in = b.block
         count = memory.size // emit.lanes
-        with b.loop(0, count, carried=[none], hint=self.name) as loop:
-            at = Variable(self.name, count)
-            emit.addresses.bind(at, loop.variable, b.block)
-            position = of(at) * emit.lanes + emit.copier.lane()
+
+        def lesser(at: Expr, known: list[LoopValue]) -> list[LoopValue]:
+            position = at * emit.lanes + emit.copier.lane()
             vector = emit.evaluator.load(memory, position, (), filled_in)
-            loop.yield_(b.op("least_pairs", loop.carried[0], b.splat(vector, emit.lanes)))
-        return least_field(emit, loop.results)
+            return [b.op("least_pairs", known[0], b.splat(vector, emit.lanes))]
+
+        variable = Variable(self.name, count)
+        return least_field(
+            emit, fold(emit.addresses, variable, (0, count), self.name, [none], lesser)
+        )
 
     def _memory(self, place: NestPlace) -> Buffer:
         filled = place.filled[self.source]

@@ -15,7 +15,7 @@ from graphc.codegen.elements.evaluator import Evaluator
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, operand_value
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, at_least
+from graphc.ir.dims import Extent, at_least, known_number
 from graphc.ops.kinds.index_expr import Expr, Variable, of, resolved
 from graphc.ops.kinds.movement import Case
 from graphc.records import record
@@ -59,7 +59,8 @@ class Panel:
         probe = element(of(0), of(k) * step + of(lane), of(column))
         transposed = not _side_by_side(view, probe, column)
         transposed = transposed and _side_by_side(view, probe, lane if step > 1 else k)
-        transposed = transposed and isinstance(depth, int)
+        known = known_number(depth)  # of a size one k is filled after the other
+        transposed = transposed and known is not None
 
         def one(tile: Expr, begin: Expr, count: int) -> None:
             start = first(tile)
@@ -84,12 +85,10 @@ class Panel:
         def rows(begin: Expr, count: int) -> None:
             tiles(lambda tile: one(tile, begin, count))
 
-        together = 1
-        if isinstance(depth, int):
-            together = depth if transposed else ROWS_AT_ONCE if len(view.k) == 1 else 1
-        copier.tiles(
-            depth, max(together, 1), "pk", lambda block, count: rows(block * together, count)
-        )
+        together = ROWS_AT_ONCE if len(view.k) == 1 else 1
+        if transposed or known is None:
+            together = known or 1
+        copier.tiles(depth, together, "pk", lambda block, count: rows(block * together, count))
         return filled
 
     def filled_here(self) -> FilledPanel:

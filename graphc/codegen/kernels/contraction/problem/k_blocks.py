@@ -13,11 +13,12 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.codegen.loop_ir.numbers import Number
+from graphc.codegen.loop_ir.numbers import Number, known_range
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Extent, always_le, fixed, is_symbolic, known_number
+from graphc.ir.dims import Extent, always_le, always_lt, ceil_div, is_single, known_number
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -26,20 +27,28 @@ K_BLOCK = 256
 """Products of one K block at most; longer sums add blocks in order (level exact's arithmetic)."""
 
 
-def cut(k: Shape, each: int = 1) -> tuple[int, int]:
+def known_cut(k: Shape, each: int = 1) -> tuple[int, int] | None:
     """Where K blocks end: after each `step` indices of `axis` of the reduced coordinates, with all
     indices of the axes behind it: as many as make at most `K_BLOCK` products, of which an index
-    stands for `each`. Of sizes known only at run time the first axis may be one; others raise
-    UndecidedSizeError."""
+    stands for `each`. None where that depends on a size known only at run time: one of another axis
+    than the first."""
     inner = each
     for axis in reversed(range(len(k))):
         count = known_number(k[axis])
         if count is None and axis > 0:
-            raise UndecidedSizeError(f"where sums over {k[axis]} are cut depends on it")
+            return None
         if count is None or inner * count > K_BLOCK:
             return axis, max(K_BLOCK // inner, 1)
         inner *= count
     return 0, k[0] if k else 1
+
+
+def cut(k: Shape) -> tuple[int, int]:
+    """As `known_cut`; of extents for which it is not known it raises UndecidedSizeError."""
+    known = known_cut(k)
+    if known is None:
+        raise UndecidedSizeError(f"where sums over {k[1:]} are cut depends on them")
+    return known
 
 
 def is_one_block(products: Extent) -> bool:
@@ -49,9 +58,9 @@ def is_one_block(products: Extent) -> bool:
 
 def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -> LoopValue:
     """What the first K block is added to: zero; but -0, which changes no bit, where it is the only
-    one, whose sum is the result as it is. Of extents that are numbers it is one of several."""
+    one, whose sum is the result as it is."""
     products: Extent = math.prod(k)
-    if isinstance(products, int) or not zero.type.dtype.is_float:
+    if always_lt(K_BLOCK, products) or not zero.type.dtype.is_float:
         return zero
     b, count = builder, builder.size(products)
     none = b.const(DType.i64, 0)
@@ -116,24 +125,22 @@ class KLoops:
         self.unrolled = unrolled
         self.body = body
         self.zeros = zeros
-        self.axis, self.step = (0, 0) if self._is_cut_at_run_time() else cut(k, each)
+        self.cut = known_cut(k, each)
+        self.axis, self.step = self.cut or (0, 0)
 
     def total(self) -> list[LoopValue]:
         """The sums over all of k."""
         if 0 in self.k:
             return self.zeros
-        if self._is_cut_at_run_time():
+        if self.cut is None:
             return self._cut_at_run_time()
         products: Extent = math.prod(self.k)
         if is_one_block(products * self.each):
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
-        start = [first_addend(self.builder, self.k, zero) for zero in self.zeros]
+        start = [first_addend(self.builder, (*self.k, self.each), zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))
 
     # -- where the extents decide where sums are cut ---------------------------------------------
-
-    def _is_cut_at_run_time(self) -> bool:
-        return is_symbolic(self.k[1:])
 
     def _cut_at_run_time(self) -> list[LoopValue]:
         """One nest of loops: where a K block starts, the one before is added to the totals. The
@@ -178,28 +185,19 @@ class KLoops:
         bounds: tuple[Number, Number],
     ) -> list[LoopValue]:  # fmt: skip
         extent, step = self.k[level], self.step if level == self.axis else 1
-        if level == self.axis and bounds == (0, extent) and always_le(extent, step):
+        is_all = level == self.axis and bounds == (0, extent)
+        if is_all and is_single(ceil_div(extent, step)):
             return self._added(totals, self._nest(level, prefix, self.zeros, 0, extent))
-        begin, end = bounds
-        with self.builder.loop(begin, end, step, carried=totals, hint="k_block") as loop:
-            variable = Variable(f"k_block{level}", extent)
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            carried = list(loop.carried)
-            if level == self.axis:
-                limit = self._limit(loop.variable, end, step)
-                block = self._nest(level, prefix, self.zeros, loop.variable, limit)
-                loop.yield_(*self._added(carried, block))
-            else:
-                inner = (0, self._end(level + 1))
-                loop.yield_(*self._blocks(level + 1, (*prefix, of(variable)), carried, inner))
-        return list(loop.results)
 
-    def _limit(self, begin: LoopValue, end: Number, step: int) -> Number:
-        """Where the K block that starts at `begin` ends."""
-        behind = self.numbers.add(begin, step)
-        if isinstance(end, int) and end % step == 0:
-            return self.numbers.bound(behind)
-        return self.numbers.bound(self.numbers.minimum(behind, end))
+        def block(at: Expr, totals: list[LoopValue]) -> list[LoopValue]:
+            if level != self.axis:
+                return self._blocks(level + 1, (*prefix, at), totals, (0, self._end(level + 1)))
+            begin = self.addresses.scalar(at)
+            end = self.numbers.bound(self.numbers.tile_end(begin, step, bounds[1]))
+            return self._added(totals, self._nest(level, prefix, self.zeros, begin, end))
+
+        variable = Variable(f"k_block{level}", extent)
+        return fold(self.addresses, variable, bounds, "k_block", totals, block, step)
 
     def _added(self, totals: list[LoopValue], block: list[LoopValue]) -> list[LoopValue]:
         return [self.builder.add(a, b) for a, b in zip(totals, block, strict=True)]
@@ -218,21 +216,20 @@ class KLoops:
         if self.pairs:
             return self._in_pairs(sums, begin, end)
         if self.runs:
-            return self._in_runs(sums, of(0), self.runs, (begin, end), fixed(self.k[0]))
-        static = isinstance(begin, int) and isinstance(end, int)
-        if static and (level >= self.unrolled or end - begin == 1):  # type: ignore[operator]
-            for position in range(begin, end):  # type: ignore[arg-type]
+            return self._in_runs(sums, of(0), self.runs, (begin, end), self.k[0])
+        written = known_range(begin, end)
+        if written is not None and (level >= self.unrolled or len(written) == 1):
+            for position in written:
                 sums = self._inner(level, (*prefix, of(position)), sums)
             return sums
-        with self.builder.loop(begin, end, carried=sums, hint=f"k{level}") as loop:
-            variable = Variable(f"k{level}", self.k[level])
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            loop.yield_(*self._inner(level, (*prefix, of(variable)), list(loop.carried)))
-        return list(loop.results)
+        return fold(
+            self.addresses, Variable(f"k{level}", self.k[level]), (begin, end), f"k{level}", sums,
+            lambda at, sums: self._inner(level, (*prefix, at), sums),
+        )  # fmt: skip
 
     def _in_runs(
         self, sums: list[LoopValue], first: Expr, runs: tuple[int, ...],
-        bounds: tuple[Number, Number], extent: int,
+        bounds: tuple[Number, Number], extent: Extent,
     ) -> list[LoopValue]:  # fmt: skip
         """Indices of k within `bounds`, below `extent` and counted from `first` on, in runs."""
         if not runs:
@@ -241,12 +238,11 @@ class KLoops:
             return sums
         size, n = runs[0], self.numbers
         begin, end = (n.div(bound, size) for bound in bounds)
-        with self.builder.loop(begin, end, carried=sums, hint=f"run{size}") as loop:
-            variable = Variable(f"run{size}", extent // size)
-            self.addresses.bind(variable, loop.variable, self.builder.block)
-            at = first + of(variable) * size
-            loop.yield_(*self._in_runs(list(loop.carried), at, runs[1:], (0, size), size))
-        return list(loop.results)
+        variable = Variable(f"run{size}", extent // size)
+        return fold(
+            self.addresses, variable, (begin, end), f"run{size}", sums,
+            lambda run, sums: self._in_runs(sums, first + run * size, runs[1:], (0, size), size),
+        )  # fmt: skip
 
     def _in_pairs(self, sums: list[LoopValue], begin: Number, end: Number) -> list[LoopValue]:
         """One K block, two indices at a time."""
@@ -255,16 +251,13 @@ class KLoops:
         whole = n.bound(n.sub(end, left))
 
         def over(first: Number, last: Number, step: int, sums: list[LoopValue]) -> list[LoopValue]:
-            with self.builder.loop(first, last, step, carried=sums, hint="k0") as loop:
-                variable = Variable(f"k0_by_{step}", extent)
-                self.addresses.bind(variable, loop.variable, self.builder.block)
-                at = of(variable)
-                carried = list(loop.carried)
-                carried = self.body((at + 1,), carried) if step == 2 else nothing_added(
-                    self.builder, carried
-                )  # fmt: skip
-                loop.yield_(*self.body((at,), carried))
-            return list(loop.results)
+            def added(at: Expr, sums: list[LoopValue]) -> list[LoopValue]:
+                if step == 2:
+                    return self.body((at,), self.body((at + 1,), sums))
+                return self.body((at,), nothing_added(self.builder, sums))
+
+            variable = Variable(f"k0_by_{step}", extent)
+            return fold(self.addresses, variable, (first, last), "k0", sums, added, step)
 
         sums = sums if whole == begin else over(begin, whole, 2, sums)
         return sums if left == 0 else over(whole, end, 1, sums)

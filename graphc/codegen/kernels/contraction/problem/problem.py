@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from graphc.codegen.kernels.common import lanes_within
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
 from graphc.codegen.kernels.typical import typical
 from graphc.ir.dims import Extent, is_symbolic
@@ -57,13 +59,30 @@ class ContractionProblem:
         return math.prod(self.view.batch)
 
     @property
+    def open(self) -> Coordinates:
+        """Those among whose extents are sizes known only at run time."""
+        view, kinds = self.view, Coordinates.NONE
+        for kind, extents in (
+            (Coordinates.IMAGES, view.batch[:1]), (Coordinates.GROUPS, view.batch[1:]),
+            (Coordinates.ROWS, view.m), (Coordinates.COLUMNS, view.n),
+            (Coordinates.DEPTH, view.k[:1]), (Coordinates.TAPS, view.k[1:]),
+        ):  # fmt: skip
+            kinds |= kind if is_symbolic(extents) else Coordinates.NONE
+        return kinds
+
+    @property
     def has_sizes(self) -> bool:
         """Whether rows, columns, or reduced coordinates are known only at run time."""
-        return is_symbolic((*self.view.m, *self.view.n, *self.view.k))
+        return self.open not in Coordinates.BATCH
 
-    def typical(self, extent: Extent) -> int:
-        """A number for an extent, to compare costs for."""
-        return typical(extent, self.view.typical_size)
+    @property
+    def sum_grows(self) -> bool:
+        """Whether a copy of all of k would grow with a size known only at run time."""
+        return bool(self.open & Coordinates.SUM)
+
+    def typical(self, extent: Extent, at_least: int = 0) -> int:
+        """A number for an extent, to compare costs for; of a size no less than `at_least`."""
+        return typical(extent, self.view.typical_size, at_least)
 
     @property
     def batch(self) -> Index:
@@ -74,12 +93,9 @@ class ContractionProblem:
     def has_results(self) -> bool:
         return 0 not in (*self.view.batch, *self.view.m, *self.view.n)
 
-    def lanes_for(self, extent: int) -> int:
-        """Lanes of the narrowest vector that holds so many results, at most a full one."""
-        lanes = self.lanes
-        while lanes > 1 and lanes // 2 >= extent:
-            lanes //= 2
-        return lanes
+    def lanes_for(self, extent: Extent) -> int:
+        """Lanes of the narrowest vector that always holds so many results, at most a full one."""
+        return lanes_within(self.lanes, extent)
 
     def m(self, flat: Expr) -> Index:
         return unflatten(flat, self.view.m)

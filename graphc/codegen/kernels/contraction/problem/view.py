@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.kernels.typical import DOUBLED, IMAGES, ROWS, typical
+from graphc.codegen.kernels.typical import IMAGES, ROWS, typical_size
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import ceil_div, is_symbolic, known_number
+from graphc.ir.dims import ceil_div, known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -68,7 +68,9 @@ class ContractionView:
             self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
             self.pairs = self.op.pairs
             self.k = (self.k[0] * 2,) if self._in_pairs else self.k[:1]
-        self.typical_size = self._typical_size()
+        self.typical_size = typical_size(
+            (*self.batch, *self.m, *self.n), IMAGES if len(self.k) > 1 else ROWS
+        )
 
     @property
     def element_dtype(self) -> DType:
@@ -164,16 +166,6 @@ class ContractionView:
     def residue_classes(self) -> list[ResidueClass]:
         """Those of `all_residues` that have coordinates."""
         return [each for each in self.all_residues() if min(each.extents, default=1) > 0]
-
-    def _typical_size(self) -> int:
-        """What is taken for each size that is known only at run time, to compare costs. Doubled
-        while there would be no results: of positions of windows that are longer than that."""
-        size = IMAGES if len(self.k) > 1 else ROWS
-        extents = (*self.batch, *self.m, *self.n)
-        for doubled in range(DOUBLED) if is_symbolic(extents) else ():
-            if all(typical(extent, size << doubled) > 0 for extent in extents):
-                return size << doubled
-        return size
 
     # -- memory ------------------------------------------------------------------------------
 

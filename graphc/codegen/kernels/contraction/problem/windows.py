@@ -12,8 +12,7 @@ import math
 import numpy as np
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
-from graphc.ir import dims
-from graphc.ir.dims import Extent, always_lt
+from graphc.ir.dims import Extent, is_single, known_number
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import guards_hold
@@ -58,7 +57,7 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
     other = view.broadcast(at_b, (of(Variable("probe_m", view.m[0])),), at_k)
     case = view.vector(at_b, at_n, at_k)
     if (
-        always_lt(extent, 2)
+        is_single(extent)
         or other is None
         or other.guards
         or case is None
@@ -74,7 +73,7 @@ def windows_of(view: ContractionView, by_column: bool) -> Windows | None:
         return None
     places = tuple(axis for axis, kind in enumerate(kinds) if kind in ("place", "inside"))
     shape = [
-        dims.fixed(_moved(item, moving).bounds()[1]) + 1 if kind == "inside" else extent
+        (_inside(item, moving) if kind == "inside" else None) or extent
         for item, kind, extent in zip(case.index, kinds, view.types[case.operand].shape)
     ]
     positions = view.n[1:] if by_column else view.n
@@ -94,9 +93,15 @@ def _kind(item: Expr, along: Variable, moving: set[Variable], fixed: set[Variabl
         return "fixed"
     if variables <= moving:
         return "place"
-    inside = _moved(item, moving)
-    apart = (item - inside).variables() <= fixed and isinstance(inside.bounds()[1], int)
-    return "inside" if apart and inside.bounds()[0] == 0 else None
+    apart = (item - _moved(item, moving)).variables() <= fixed
+    return "inside" if apart and _inside(item, moving) is not None else None
+
+
+def _inside(item: Expr, moving: set[Variable]) -> int | None:
+    """How many places of an axis positions and taps lead to, from the first on; None where that is
+    no number, or they do not begin there."""
+    low, high = _moved(item, moving).bounds()
+    return known_number(high + 1) if low == 0 else None
 
 
 def _moved(item: Expr, moving: set[Variable]) -> Expr:

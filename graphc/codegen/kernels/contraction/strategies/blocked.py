@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from graphc.codegen.elements.leaf_loops import each, fold
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
 from graphc.codegen.kernels.contraction.cost.cache_blocks import CacheBlocks, cache_blocks
 from graphc.codegen.kernels.contraction.cost.costs import note
@@ -42,6 +43,7 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     VectorOperand,
     VectorPanel,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, Accumulate, nothing_added
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile, store_results
@@ -65,7 +67,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record, replace
 
@@ -85,11 +86,12 @@ class BlockedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[BlockedPlan]:
         """Products with columns packed, or too deep to stay in L1."""
-        if problem.has_sizes or not len(problem.view.k) == 1 == len(problem.view.n):
+        if not len(problem.view.k) == 1 == len(problem.view.n):
             return
         for tiling in tilings(problem, target, limit):
             read, blocks = column_read(tiling, target), cache_blocks(tiling, target)
@@ -163,7 +165,7 @@ class BlockedParts:
     @property
     def count(self) -> int:
         """Tiles of columns."""
-        return fixed(self.columns.tiles)
+        return self.columns.count
 
     @property
     def column_blocks(self) -> Split:
@@ -199,7 +201,7 @@ class BlockedParts:
     @property
     def row_tiles(self) -> int:
         """Tiles of rows that meet columns together."""
-        return self.plan.blocks.rows or fixed(self.rows.tiles)
+        return self.plan.blocks.rows or self.rows.count
 
     def rows_loop(self, leaf: Compute) -> ForEach:
         return ForEach(self.rows, (leaf,), self.row_blocks if self.plan.blocks.rows else None)
@@ -317,10 +319,8 @@ class PackedRows:
                 body: Callable[[Expr], None], part: Clipped = part, extent: int = extent,
                 rows: int = run.size,
             ) -> None:  # fmt: skip
-                with emit.builder.loop(part.begin, part.end, hint="group") as loop:
-                    variable = Variable(f"group{extent}_{rows}", extent)
-                    emit.addresses.bind(variable, loop.variable, emit.builder.block)
-                    body(of(variable))
+                variable = Variable(f"group{extent}_{rows}", extent)
+                each(emit.addresses, variable, (part.begin, part.end), "group", body)
 
             def there(group: Expr, part: Clipped = part, extent: int = extent) -> Expr:
                 return at + (group - part.first if extent > 1 else group) * count
@@ -388,10 +388,8 @@ class PackedColumns:
             width = columns.lanes_of(of(run.first), run.size)
 
         def tiles(body: Callable[[Expr], None]) -> None:
-            with emit.builder.loop(part.begin, part.end, hint="columns") as loop:
-                tile = Variable(f"columns{run.number}", run.count)
-                emit.addresses.bind(tile, loop.variable, emit.builder.block)
-                body(of(tile))
+            tile = Variable(f"columns{run.number}", run.count)
+            each(emit.addresses, tile, (part.begin, part.end), "columns", body)
 
         return panel.fill(
             tiles, width, depth,
@@ -499,14 +497,14 @@ class BlockedTile:
         step = 2 if emit.problem.pairs else 1
         sums, whole = emit.zeros(at.rows * at.vectors), k.size // step * step
         if whole or step == 1:
-            with emit.builder.loop(0, whole, step, carried=sums, hint="k") as loop:
-                variable = Variable(f"k{k.size}", k.size)
-                emit.addresses.bind(variable, loop.variable, emit.builder.block)
-                sums = list(loop.carried)
+
+            def together(at: Expr, sums: list[LoopValue]) -> list[LoopValue]:
                 for i in reversed(range(step)):
-                    sums = body((k.first + of(variable) + i,), sums)
-                loop.yield_(*sums)
-            sums = list(loop.results)
+                    sums = body((k.first + at + i,), sums)
+                return sums
+
+            variable = Variable(f"k{k.size}", k.size)
+            sums = fold(emit.addresses, variable, (0, whole), "k", sums, together, step)
         if whole < k.size:
             sums = body((k.first + whole,), nothing_added(emit.builder, sums))
         return sums

@@ -21,6 +21,7 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, each, su
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.emission.sums import Sums
 from graphc.codegen.kernels.contraction.operands.vector_operand import FilledGroup, GroupHalos
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import KLoops
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.problem.view import (
@@ -46,7 +47,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import fixed, is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record
 from graphc.schedule.access import Index, unflatten
@@ -71,21 +71,16 @@ class DepthwiseWgradPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.DEPTH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DepthwiseWgradPlan]:
         view, count = problem.view, math.prod(problem.view.n)
-        if (
-            view.swapped
-            or is_symbolic((*view.n, *view.k[1:]))
-            or problem.rows != 1
-            or len(view.k) < 2
-            or 0 in view.k
-        ):
+        if view.swapped or problem.rows != 1 or len(view.k) < 2 or 0 in view.k:
             return
         if not 0 < count < vector_registers(target) - 2 or not view.batch:
             return
-        if is_symbolic(view.batch) or view.batch[-1] < 4 or len(view.residue_classes()) > 1:
+        if view.batch[-1] < 4 or len(view.residue_classes()) > 1:
             return
         lanes = problem.lanes_for(view.batch[-1])
         unrolled = first_unrolled(view, False)
@@ -94,7 +89,7 @@ class DepthwiseWgradPlan:
         whole = _halos(problem, lanes, unrolled, at_once)
         if whole is None:
             return
-        elements = sum(fixed(halo.elements) for halo in whole)
+        elements = problem.typical(sum(halo.elements for halo in whole))
         group = group_size(problem, -(-elements // members), target)
         halos = _halos(problem, lanes, unrolled, group)
         assert halos is not None

@@ -34,6 +34,7 @@ from graphc.codegen.kernels.contraction.emission.transposed_epilogue import (
     TransposedEpilogue,
 )
 from graphc.codegen.kernels.contraction.operands.vector_operand import VectorInPlace
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, cut
 from graphc.codegen.kernels.contraction.problem.lines import Lines, lines_of
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
@@ -46,6 +47,7 @@ from graphc.codegen.kernels.contraction.strategies.tap_list import (
     Taps,
     in_k_blocks,
     is_cut,
+    over_taps,
     planes_of,
     store_sums,
 )
@@ -89,16 +91,12 @@ class DirectConvPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[DirectConvPlan]:
         view = problem.view
-        if (
-            problem.has_sizes
-            or len(view.n) != 1
-            or 0 in (*view.n, *view.k)
-            or math.prod(view.k[1:]) > K_BLOCK
-        ):
+        if len(view.n) != 1 or 0 in (*view.n, *view.k) or math.prod(view.k[1:]) > K_BLOCK:
             return
         lanes = problem.lanes_for(view.n[0])
         lane = Variable("probe_lane", max(lanes, 2))
@@ -236,39 +234,34 @@ class LineTile:
     def write(self, emit: Emitter, place: NestPlace) -> None:
         span, line, vectors = place["positions"], place["lines"].first, place["columns"]
         segment, taps = self.plan.lines.segments[span.run], place.filled["taps"]
-        (begin, end), added = planes_of(emit, place)
-        builder, k = emit.builder, emit.view.k
+        bounds, added = planes_of(emit, place)
+        k = emit.view.k
         at = OutputTile(
             emit.problem.batch, line * emit.view.m[-1] + span.first, segment.rows,
             self.plan.columns, vectors.first, vectors.size,
         )  # fmt: skip
         lane = emit.tile_lane()
-        first_tap, behind = taps.bounds(emit.addresses.scalar(line))
-        zeros = emit.zeros(at.rows * at.vectors)
-        with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
-            plane = Variable("plane", k[0])
-            emit.addresses.bind(plane, outer.variable, builder.block)
-            self._fetch_ahead(emit, at, line, of(plane))
-            with builder.loop(
-                first_tap, behind, taps.size, carried=outer.carried, hint="tap"
-            ) as inner:
-                sums = list(inner.carried)
-                for last in range(k[-1]):
-                    rows = [r for r in range(at.rows) if segment.exists[r][last]]
-                    if rows:
-                        # Never of extent 1: what is read must depend on it, and so stay inside
-                        # this loop, which a line without taps does not enter.
-                        tap = Variable(f"tap{last}", max(math.prod(k[1:-1]), 2))
-                        number = taps.number(inner.variable, last, tap)
-                        at_k = _k(emit.view, of(plane), number, last)
-                        sums = self._added(emit, at, lane, rows, at_k, sums)
-                inner.yield_(*sums)
-            outer.yield_(*inner.results)
+
+        def of_tap(plane: Expr, entry: LoopValue, sums: list[LoopValue]) -> list[LoopValue]:
+            for last in range(k[-1]):
+                rows = [r for r in range(at.rows) if segment.exists[r][last]]
+                if rows:
+                    # Never of extent 1: what is read must depend on it, and so stay inside this
+                    # loop, which a line without taps does not enter.
+                    tap = Variable(f"tap{last}", max(math.prod(k[1:-1]), 2))
+                    at_k = _k(emit.view, plane, taps.number(entry, last, tap), last)
+                    sums = self._added(emit, at, lane, rows, at_k, sums)
+            return sums
+
+        totals = over_taps(
+            emit, taps, line, bounds, emit.zeros(at.rows * at.vectors), of_tap,
+            begun=lambda plane: self._fetch_ahead(emit, at, line, plane),
+        )  # fmt: skip
         positions = [
             (at.row + r) * self.width + v * emit.lanes + lane
             for r in range(at.rows) for v in range(at.vectors)
         ]  # fmt: skip
-        store_sums(emit, place.memory["sums"], positions, list(outer.results), added)
+        store_sums(emit, place.memory["sums"], positions, totals, added)
 
     def _added(
         self, emit: Emitter, at: OutputTile, lane: Expr, rows: list[int], k: Index,

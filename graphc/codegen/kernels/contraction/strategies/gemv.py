@@ -29,6 +29,7 @@ from graphc.codegen.kernels.contraction.emission.axes import (
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.emission.sums import Sums
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import BroadcastInPlace
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, nothing_added, pair_order
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import operand_value
@@ -72,11 +73,12 @@ class GemvPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[GemvPlan]:
         """For one row, of an operand read in place, and a matrix that is contiguous either way."""
-        if problem.rows != 1 or len(problem.view.k) != 1 or problem.has_sizes:
+        if problem.rows != 1 or len(problem.view.k) != 1:
             return
         for tiling in tilings(problem, target, limit):
             if not tiling.is_flat or tiling.packing is not None or tiling.lanes < 4:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, TRANSPOSED, note
 from graphc.codegen.kernels.contraction.cost.tiles import Columns, OutputTile, Tile
@@ -32,6 +33,7 @@ from graphc.codegen.kernels.contraction.operands.k_groups import (
     KGroup,
 )
 from graphc.codegen.kernels.contraction.operands.least_magnitude import is_normal
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
@@ -50,7 +52,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import at_least, is_symbolic
+from graphc.ir.dims import at_least
 from graphc.ops.kinds.index_expr import FINEST, Expr, Variable, of
 from graphc.records import record
 
@@ -79,12 +81,13 @@ class GroupedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH | Coordinates.ROWS)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[GroupedPlan]:
         """Products that a group is for, all but whose rows are numbers."""
         group, view = next((each for each in K_GROUPS if each.takes(problem)), None), problem.view
-        if group is None or is_symbolic((*view.n, *view.k)) or problem.depth == 0:
+        if group is None or problem.depth == 0:
             return
         if not len(view.k) == 1 == len(view.n):
             return
@@ -231,11 +234,11 @@ class GroupTile:
             return totals
 
         def block(begin: Expr, count: int) -> list[LoopValue]:
-            with b.loop(0, count, carried=starts, hint=group.name) as loop:
-                variable = Variable(f"{group.name}{count}", count)
-                emit.addresses.bind(variable, loop.variable, b.block)
-                loop.yield_(*added(begin + of(variable), list(loop.carried)))
-            return list(loop.results)
+            variable = Variable(f"{group.name}{count}", count)
+            return fold(
+                emit.addresses, variable, (0, count), group.name, starts,
+                lambda k, sums: added(begin + k, sums),
+            )  # fmt: skip
 
         def add_block(tile: Expr, size: int, totals: Sequence[LoopValue]) -> list[LoopValue]:
             return list(map(b.add, totals, block(tile * of_block, size)))

@@ -34,6 +34,7 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_lo
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import broadcast_of
 from graphc.codegen.kernels.contraction.operands.vector_operand import HaloStage, vectors_of
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile, store_results
@@ -56,7 +57,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, ceil_div, is_symbolic
+from graphc.ir.dims import Extent, at_most, ceil_div
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.kinds.movement import Case
@@ -93,6 +94,7 @@ class OpenColumnsPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.ANY & ~Coordinates.TAPS, needs=Coordinates.COLUMNS)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[OpenColumnsPlan]:
@@ -101,8 +103,8 @@ class OpenColumnsPlan:
         view = problem.view
         n, steps = view.n, view.steps
         if (
-            not is_symbolic(n) or is_symbolic(view.k[1:]) or 0 in view.k or problem.pairs
-            or view.swapped or (view.has_windows and len(view.k) == 1)
+            0 in view.k or problem.pairs or view.swapped
+            or (view.has_windows and len(view.k) == 1)
             or not _is_read_in_place(problem) or math.prod(steps[:-2]) != 1
         ):  # fmt: skip
             return
@@ -115,7 +117,7 @@ class OpenColumnsPlan:
         if len(n) > 1 and lines % steps[-2]:
             return
         width = n[-1]
-        lanes = problem.lanes_for(-(-width // across) if isinstance(width, int) else problem.lanes)
+        lanes = problem.lanes_for(ceil_div(width, across))
         if not reads.are_vectors or (lines > 1 and n[-2] % lines != 0):
             halo = reads.halo(lines)
             if halo is None:
@@ -189,8 +191,7 @@ def _tile(
     n, unit = problem.view.n, math.prod(steps)
     vectors = MOST_COLUMNS if _has_lines(n) or problem.rows == 1 else MOST_ACROSS
     if _has_lines(n):
-        lines = n[-2]
-        vectors = min(lines * steps[-1], MOST_COLUMNS) if isinstance(lines, int) else MOST_COLUMNS
+        vectors = at_most(n[-2] * steps[-1], MOST_COLUMNS)
     elif unit > 1:
         vectors = unit
     # What windows of neighbouring lines share LLVM holds in registers.
@@ -345,7 +346,7 @@ class ColumnTileLeaf:
         if len(n) > 1:
             lines = place["lines"]
             outer = (*(place[f"n{axis}"].first for axis in range(len(n) - 2)), lines.first)
-        is_open = lines is not None and not isinstance(lines.count, int)
+        is_open = lines is not None and lines.count != lines.size
         block = ColumnBlock(
             n, outer, columns.first, plan.lanes, plan.lines * plan.across, plan.across,
             plan.steps[-1] > 1, columns.rest, n[-2] if is_open else None,

@@ -25,6 +25,7 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     vector_stage,
     vectors_of,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.grouped import LANES, NOTED
 from graphc.codegen.kernels.contraction.strategies.register_tile import (
@@ -60,6 +61,7 @@ class PairedWindowsPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[PairedWindowsPlan]:
@@ -68,7 +70,6 @@ class PairedWindowsPlan:
             not target.paired_products
             or view.op.pairing is None
             or view.types[0].dtype is not DType.bf16
-            or problem.has_sizes
             or problem.pairs
             or view.swapped
             or not problem.depth

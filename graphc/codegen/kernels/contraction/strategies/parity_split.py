@@ -29,6 +29,7 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     column_names,
     vector_stage,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import ResidueClass
 from graphc.codegen.kernels.contraction.strategies.register_tile import TileLoops, last_overlaps
@@ -70,10 +71,11 @@ class ParitySplitPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[ParitySplitPlan]:
-        if problem.has_sizes or len(problem.view.residue_classes()) < 2:
+        if len(problem.view.residue_classes()) < 2:
             return
         for tiling in tilings(problem, target, limit):
             read = vector_read(tiling, target) if tiling.is_interleaved else None

@@ -13,7 +13,6 @@ tiles of a batch element.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from graphc.codegen.kernels.contraction.cost.broadcast_packing import BroadcastPacking
@@ -57,6 +56,7 @@ from graphc.codegen.nests.nest import (
     Statement,
 )
 from graphc.codegen.nests.tails import Tail
+from graphc.ir.dims import common_divisor, known_number
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable, of
 from graphc.records import record, replace
@@ -143,10 +143,11 @@ def last_overlaps(
     Not where results are stored that were computed from more than the operands: an output may lie
     in the memory of an input, which a row computed before has changed."""
     rows = problem.rows
-    if not isinstance(rows, int) or (packing is not None and packing.group != 1):
+    refused = Tail.SHIFTED.refusal(rows, tile.rows) is not None
+    if refused or (packing is not None and packing.group != 1):
         return False
     rest = rows % tile.rows
-    return rows > tile.rows and rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
+    return rest != 0 and (tile.rows - rest) * RECOMPUTED <= rows
 
 
 WRITTEN_OUT = 8
@@ -157,18 +158,18 @@ def runs_of_vectors(problem: ContractionProblem, columns: TileColumns) -> tuple[
     """Runs of k for which an element of the vector operand is computed from the same value: of
     integers that share a byte, groups that share a scale. For `KLoops`."""
     view, lane = problem.view, Variable("probe_lane", max(columns.lanes, 2))
-    if len(view.k) != 1 or not isinstance(view.k[0], int):
+    if len(view.k) != 1:
         return ()
     (k,) = k_variables(view)
     case = view.vector(problem.batch, any_place(columns, lane), (of(k),))
     divisors = {
-        atom.divisor
+        known_number(atom.divisor)
         for _, linear in view.dequantized_from(case)
         for atom, _ in linear.terms
         if isinstance(atom, Quotient) and atom.dividend.variables() == {k}
     }
-    step, runs = math.gcd(view.k[0], K_BLOCK), []
-    for size in sorted((each for each in divisors if isinstance(each, int)), reverse=True):
+    step, runs = common_divisor(view.k[0], K_BLOCK), []
+    for size in sorted((each for each in divisors if each is not None), reverse=True):
         if step % size == 0:
             runs.append(size)
             step = size

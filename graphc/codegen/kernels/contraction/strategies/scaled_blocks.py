@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 from graphc.codegen.elements.copier import Copier
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.kernels.contraction.cost.costs import COPIED, note
 from graphc.codegen.kernels.contraction.cost.tiles import (
     Columns,
@@ -26,6 +27,7 @@ from graphc.codegen.kernels.contraction.operands.block_columns import (
     blocks_together,
 )
 from graphc.codegen.kernels.contraction.operands.block_rows import BlockRows, FilledRows
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import store_present, store_results
 from graphc.codegen.loop_ir.nodes import LoopValue
@@ -43,7 +45,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.ops.nn.block_products import QUAD, block_matmul
 from graphc.records import record
@@ -71,12 +72,13 @@ class ScaledBlocksPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.ROWS)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[ScaledBlocksPlan]:
         """One, for `block_matmul` as it has its operands. Rows may be of any number."""
         view = problem.view
-        if view.op is not block_matmul or view.swapped or is_symbolic((*view.n, *view.k)):
+        if view.op is not block_matmul or view.swapped:
             return
         k, row = Variable("probe_k", problem.depth), Variable("probe_row", 2)
         along_k = view.stride(view.broadcast((), (of(row),), (of(k),)), k) == 1
@@ -119,7 +121,7 @@ def _tile(problem: ContractionProblem, columns: Columns, target: Target) -> Tile
         return Tile(1, min(OF_ONE_ROW, columns.vectors))
     vectors = min(OF_ROWS, columns.vectors)
     most = (vector_registers(target) - vectors) // (2 * vectors)
-    if not isinstance(problem.rows, int):
+    if problem.open & Coordinates.ROWS:
         return Tile(min(most, OPEN_ROWS), vectors)
     tiles = -(-problem.rows // most)
     return Tile(-(-problem.rows // tiles), vectors)
@@ -159,14 +161,14 @@ class BlockTile:
         steps = emit.problem.depth // (block * together)
         byte = Copier(b, emit.evaluator, QUAD * emit.lanes).lane()
         columns = BlockColumns.of(emit, self.plan.columns, at.vector, lane, byte)
-        with b.loop(0, steps, carried=emit.zeros(at.rows * at.vectors), hint="block") as loop:
-            step = Variable(f"blocks{steps}", steps)
-            emit.addresses.bind(step, loop.variable, b.block)
-            totals = list(loop.carried)
+
+        def added(step: Expr, totals: list[LoopValue]) -> list[LoopValue]:
             for i in range(together):
-                totals = self._block(emit, at, columns, x, (of(step), i), totals)
-            loop.yield_(*totals)
-        return list(loop.results)
+                totals = self._block(emit, at, columns, x, (step, i), totals)
+            return totals
+
+        variable, zeros = Variable(f"blocks{steps}", steps), emit.zeros(at.rows * at.vectors)
+        return fold(emit.addresses, variable, (0, steps), "block", zeros, added)
 
     def _block(
         self, emit: Emitter, at: OutputTile, columns: BlockColumns, x: FilledRows,

@@ -16,6 +16,7 @@ from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.kernels.contraction.cost.costs import note
 from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_loops, each
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import KLoops
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem, k_variables
 from graphc.codegen.kernels.contraction.problem.view import operand_value
@@ -37,7 +38,6 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import is_symbolic
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.records import record
 from graphc.schedule.access import Index
@@ -61,14 +61,12 @@ class SizedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.ANY, needs=Coordinates.ANY)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[SizedPlan]:
         view = problem.view
-        if not is_symbolic((*view.batch, *view.m, *view.n, *view.k)):
-            return
-        along = view.n[-1] if view.n else 1
-        lanes = problem.lanes_for(along) if isinstance(along, int) else problem.lanes
+        lanes = problem.lanes_for(view.n[-1] if view.n else 1)
         rows = min(problem.typical(problem.rows), ROWS)
         products = problem.typical(problem.batch_count * problem.rows * problem.depth)
         products *= problem.typical(math.prod(view.n))

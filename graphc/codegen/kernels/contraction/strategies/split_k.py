@@ -32,6 +32,7 @@ from graphc.codegen.kernels.contraction.operands.vector_operand import (
     GroupHalos,
     VectorHalo,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import RegisterTile
 from graphc.codegen.nests.nest import (
@@ -53,7 +54,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import ceil_div, fixed, is_symbolic
+from graphc.ir.dims import ceil_div
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.records import record, replace
 from graphc.schedule.access import unflatten
@@ -82,6 +83,7 @@ class SplitKPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH | Coordinates.DEPTH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[SplitKPlan]:
@@ -95,7 +97,7 @@ class SplitKPlan:
             read = None if column_read(tiling, target) else halo_read(tiling, whole)
             if read is None or read.halo is None:
                 continue
-            group = group_size(problem, fixed(ceil_div(read.halo.elements, members)), target)
+            group = group_size(problem, ceil_div(read.halo.elements, members), target)
             halo = halo_of(tiling, group)
             if halo is None:
                 continue
@@ -116,7 +118,7 @@ class SplitKPlan:
         problem, tile = self.problem, self.tile
         row = Axis("rows", problem.rows, Role.ROWS)
         rows = Split("rows", row, tile.rows, Tail.WHOLE_AND_REST, variable="tile")
-        block = max(min(ROW_TILES, fixed(rows.whole) // BLOCKS), 1)
+        block = max(min(ROW_TILES, problem.rows // tile.rows // BLOCKS), 1)
         blocks = Split("row_blocks", rows, block, Tail.APART, variable="row_block")
         groups = Split("group", sum_axis(problem), self.group, Tail.BOUNDED)
         columns = column_split(problem, self.columns, tile)
@@ -154,7 +156,7 @@ class SplitKPlan:
 def wants_groups(tiling: Tiling) -> bool:
     """Whether a halo buffer of such a tile is better filled by groups of k, as results scatter; or
     has to be, as one for all of k would grow with a size known only at run time."""
-    needed = tiling.scattered > 0 or is_symbolic(tiling.problem.view.k)
+    needed = tiling.scattered > 0 or tiling.problem.sum_grows
     return needed and tiling.unrolled > 0 and len(tiling.columns) == 1
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.kernels.contraction.emission.axes import sum_axis
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut, is_one_block
@@ -83,21 +84,26 @@ class Taps:
         taps: TapList = place.memory[self.name]
         listed, starts = taps.listed, taps.starts
         zero, more = emit.numbers.value(0), emit.numbers.value(self.size)
-        with builder.loop(0, self.positions, carried=[zero], hint="position") as outer:
-            position = Variable("listed_position", self.positions)
-            addresses.bind(position, outer.variable, builder.block)
-            builder.store(starts, outer.variable, outer.carried[0])
-            with builder.loop(0, self.taps, carried=outer.carried, hint="tap") as inner:
-                tap = Variable("listed_tap", self.taps)
-                addresses.bind(tap, inner.variable, builder.block)
-                numbers, guards = self.entry(of(position), of(tap))
-                (at,) = inner.carried
-                for number, value in enumerate(numbers):
-                    builder.store(listed, builder.index(number, at), addresses.scalar(value))
-                held, _ = addresses.mask(guards)
-                inner.yield_(builder.add(at, builder.select(held, more, zero)))
-            outer.yield_(*inner.results)
-        builder.store(starts, self.positions, outer.results[0])
+
+        def listing(position: Expr, tap: Expr, listed_at: list[LoopValue]) -> list[LoopValue]:
+            numbers, guards = self.entry(position, tap)
+            (at,) = listed_at
+            for number, value in enumerate(numbers):
+                builder.store(listed, builder.index(number, at), addresses.scalar(value))
+            held, _ = addresses.mask(guards)
+            return [builder.add(at, builder.select(held, more, zero))]
+
+        def of_position(position: Expr, at: list[LoopValue]) -> list[LoopValue]:
+            builder.store(starts, addresses.scalar(position), at[0])
+            tap = Variable("listed_tap", self.taps)
+            return fold(
+                addresses, tap, (0, self.taps), "tap", at, lambda t, at: listing(position, t, at)
+            )
+
+        position = Variable("listed_position", self.positions)
+        bounds = 0, self.positions
+        (end,) = fold(addresses, position, bounds, "position", [zero], of_position)
+        builder.store(starts, self.positions, end)
         return taps
 
 
@@ -127,6 +133,27 @@ def planes_of(emit: Emitter, place: NestPlace) -> tuple[tuple[Number, Number], b
     bounds = place["k"].bounds
     assert bounds is not None
     return bounds, True
+
+
+def over_taps(
+    emit: Emitter, taps: TapList, position: Expr, planes: tuple[Number, Number],
+    zeros: list[LoopValue],
+    body: Callable[[Expr, LoopValue, list[LoopValue]], list[LoopValue]],
+    begun: Callable[[Expr], None] = lambda plane: None,
+) -> list[LoopValue]:  # fmt: skip
+    """The sums of body(plane, entry, sums) over the taps that are listed of a position, plane after
+    plane; `begun`: ahead of those of a plane."""
+    builder = emit.builder
+    listed = taps.bounds(emit.addresses.scalar(position))
+
+    def of_plane(plane: Expr, sums: list[LoopValue]) -> list[LoopValue]:
+        begun(plane)
+        with builder.loop(*listed, taps.size, carried=sums, hint="tap") as entries:
+            entries.yield_(*body(plane, entries.variable, list(entries.carried)))
+        return list(entries.results)
+
+    variable = Variable("plane", emit.view.k[0])
+    return fold(emit.addresses, variable, planes, "plane", zeros, of_plane)
 
 
 def store_sums(

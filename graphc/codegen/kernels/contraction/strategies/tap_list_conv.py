@@ -24,6 +24,7 @@ from graphc.codegen.kernels.contraction.emission.transposed_epilogue import (
     Transposed,
     TransposedEpilogue,
 )
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.problem.view import operand_value
@@ -38,6 +39,7 @@ from graphc.codegen.kernels.contraction.strategies.tap_list import (
     Taps,
     in_k_blocks,
     is_cut,
+    over_taps,
     planes_of,
     store_sums,
 )
@@ -61,7 +63,7 @@ from graphc.codegen.nests.nest import (
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.target import Target
-from graphc.ir.dims import always_le, at_least, at_most, is_symbolic
+from graphc.ir.dims import at_least, at_most, bounds_of
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
 from graphc.ops.kinds.movement import Case
 from graphc.records import record
@@ -88,6 +90,7 @@ class TapListConvPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.IMAGES | Coordinates.DEPTH)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[TapListConvPlan]:
@@ -106,8 +109,7 @@ class TapListConvPlan:
         by_column = self.windows.by_column
         role = Role.COLUMNS if by_column else Role.BATCH
         axis = Axis("along", self.windows.extent, role)
-        tail = Tail.by(axis.extent, Tail.EXACT, Tail.BOUNDED)
-        parts = Split("along", axis, planes.width, tail, variable="part")
+        parts = Split("along", axis, planes.width, _tail(self.windows), variable="part")
         position = Axis("positions", planes.positions, Role.COLUMNS, number=1)
         positions = Split("positions", position, 1, Tail.EXACT, variable="position")
         one_part = parts.tiles == 1
@@ -147,11 +149,10 @@ def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapLi
     view, lanes = problem.view, problem.lanes
     extents = view.n if by_column else view.batch
     apart = view.batch if by_column else view.batch[1:]
-    if not extents or is_symbolic((*view.m, *view.n, *view.k[1:], *apart)):
+    if by_column and problem.open & Coordinates.IMAGES:
         return None
-    # Lanes without images would cost as much as those with: of a number of images known only at run
-    # time there are to be enough.
-    if view.swapped or not always_le(lanes, extents[0]) or 0 in view.k:
+    # Lanes without images would cost as much as those with: there are to be enough at every size.
+    if view.swapped or not extents or bounds_of(extents[0])[0] < lanes or 0 in view.k:
         return None
     taps = math.prod(view.k[1:])
     if taps > K_BLOCK or math.prod(view.n[by_column:]) * taps > MOST_LISTED:
@@ -160,9 +161,9 @@ def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapLi
     if windows is None or not windows.products:
         return None
     rows, vectors = problem.rows, -(-problem.typical(windows.extent) // lanes)
-    # Whole tiles of whole vectors, or one tile for all; of a size known only at run time any tiles.
+    # Whole tiles of whole vectors, or one tile for all; where the last is bounded any tiles.
     parts = set(range(1, vectors + 1))
-    if isinstance(windows.extent, int):
+    if _tail(windows) is Tail.EXACT:
         parts = {vectors} if windows.extent % lanes else _divisors(vectors)
     tile, efficiency = choose_tile(
         rows, vectors, vector_registers(target), lambda tile: tile.vectors in parts
@@ -180,6 +181,11 @@ def _plan(problem: ContractionProblem, by_column: bool, target: Target) -> TapLi
     details = f"lanes along {what}, tile {tile.rows}x{tile.vectors}x{lanes}"
     reason = note(problem, "tap list conv", details, products=products, copies=copies)
     return TapListConvPlan(problem, windows, tile, products + copies, reason)
+
+
+def _tail(windows: Windows) -> Tail:
+    """How tiles along vectors end."""
+    return Tail.by(windows.extent, Tail.EXACT, Tail.BOUNDED)
 
 
 def _divisors(count: int) -> set[int]:
@@ -298,8 +304,7 @@ class PartCopy:
     @property
     def _is_bounded(self) -> bool:
         """Whether the last part may have fewer than others."""
-        extent = self.planes.plan.windows.extent
-        return Tail.by(extent, Tail.EXACT, Tail.BOUNDED) is Tail.BOUNDED
+        return _tail(self.planes.plan.windows) is Tail.BOUNDED
 
     def _count(self, emit: Emitter, first: Expr) -> Number | None:
         if not self._is_bounded:
@@ -366,26 +371,20 @@ class TapTile:
     def write(self, emit: Emitter, place: NestPlace) -> None:
         part: FilledPart = place.filled["copy"]
         rows, at, taps = place["rows"], place["positions"].first, place.filled["taps"]
-        (begin, end), added = planes_of(emit, place)
-        builder, tile, width = emit.builder, self.planes.plan.tile, self.planes.width
-        first_tap, behind = taps.bounds(emit.addresses.scalar(at))
-        zeros = emit.zeros(rows.size * tile.vectors)
-        with builder.loop(begin, end, carried=zeros, hint="plane") as outer:
-            plane = Variable("plane", emit.view.k[0])
-            emit.addresses.bind(plane, outer.variable, builder.block)
-            with builder.loop(first_tap, behind, 2, carried=outer.carried, hint="tap") as inner:
-                sums, entry = list(inner.carried), inner.variable
-                memory = place.memory["copy"]
-                inner.yield_(
-                    *self._tap(emit, memory, taps, part, rows.first, of(plane), entry, sums)
-                )
-            outer.yield_(*inner.results)
+        bounds, added = planes_of(emit, place)
+        tile, width, memory = self.planes.plan.tile, self.planes.width, place.memory["copy"]
+        totals = over_taps(
+            emit, taps, at, bounds, emit.zeros(rows.size * tile.vectors),
+            lambda plane, entry, sums: self._tap(
+                emit, memory, taps, part, rows.first, plane, entry, sums
+            ),
+        )  # fmt: skip
         lane = emit.copier.lane()
         positions = [
             (at + r * self.planes.positions) * width + v * emit.lanes + lane
             for r in range(rows.size) for v in range(tile.vectors)
         ]  # fmt: skip
-        store_sums(emit, place.memory["sums"], positions, list(outer.results), added)
+        store_sums(emit, place.memory["sums"], positions, totals, added)
 
     def _tap(
         self, emit: Emitter, copy: Buffer, taps: TapList, part: FilledPart, first_row: Expr,

@@ -16,6 +16,7 @@ from graphc.codegen.kernels.contraction.emission.axes import BatchNest, batch_lo
 from graphc.codegen.kernels.contraction.operands.broadcast_halo import broadcast_halos
 from graphc.codegen.kernels.contraction.operands.broadcast_operand import packed_ahead
 from graphc.codegen.kernels.contraction.operands.vector_operand import HaloStage, vector_stage
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates, open_to
 from graphc.codegen.kernels.contraction.problem.problem import ContractionProblem
 from graphc.codegen.kernels.contraction.strategies.register_tile import TileLoops, last_overlaps
 from graphc.codegen.kernels.contraction.strategies.split_k import wants_groups
@@ -35,6 +36,7 @@ class UnblockedPlan:
     reason: str
 
     @staticmethod
+    @open_to(Coordinates.BATCH | Coordinates.ROWS | Coordinates.SUM)
     def candidates(
         problem: ContractionProblem, target: Target, limit: float = math.inf
     ) -> Iterator[UnblockedPlan]:
