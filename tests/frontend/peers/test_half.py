@@ -130,6 +130,7 @@ def test_autocast_behind_a_convolution(peer: Any, name: str, dtype: str) -> None
             close(now[key], other, str(other.dtype).split(".")[1], dtype)
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")
 @pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU"])
 def test_recurrences_under_autocast(peer: Any, name: str, short: bool) -> None:
@@ -149,10 +150,16 @@ def test_recurrences_under_autocast(peer: Any, name: str, short: bool) -> None:
         states = states if isinstance(states, tuple) else (states,)
         return [y, *states, *[p.grad for p in layer.parameters()]]
 
-    expected = run(peer.torch, theirs, theirs)
+    try:
+        expected, same_types = run(peer.torch, theirs, theirs), True
+    except RuntimeError as error:  # its LSTM of bfloat16 is one of processors with AVX-512
+        assert "could not create a primitive" in str(error)
+        with peer.torch.backends.mkldnn.flags(enabled=False):  # this gives results in float32
+            expected, same_types = run(peer.torch, theirs, theirs), False
     for call in (mine, frontend.compile(mine)):
         for one, other in zip(run(frontend, mine, call), expected, strict=True):
-            close(one, other, str(other.dtype).split(".")[1], "bfloat16")
+            kind = str((other if same_types else one).dtype).split(".")[1]
+            close(one, other.to(getattr(peer.torch, kind)), kind, "bfloat16")
 
 
 def residual_net(nn: Any) -> Any:
