@@ -218,7 +218,9 @@ def test_results_have_pytorchs_dtypes(peer: Any, name: str) -> None:
     for dtypes in (("float32",), ("bfloat16",), ("bfloat16", "float32"), ("float64",)):
         try:
             expected = outcome(peer.torch, CALLS[name], dtypes)
-        except RuntimeError:
+        except RuntimeError as error:
+            if "could not create a primitive" in str(error):
+                continue  # on this processor: its LSTM of bfloat16 is one for AVX-512
             with pytest.raises((RuntimeError, TypeError), match=r"\S"):
                 outcome(frontend, CALLS[name], dtypes)
         else:
