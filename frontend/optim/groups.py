@@ -98,9 +98,10 @@ class ParameterGroup(Held):
 
     def __getitem__(self, name: Any) -> Any:
         value = dict.__getitem__(self, name)
-        self._check_unchanged(name)
-        if STATE.mode is not None and name != "params" and is_plain(value):
-            self.take(name, _exactly)
+        if STATE.mode is not None and name != "params":
+            self._check_unchanged(name)
+            if is_plain(value):
+                self.take(name, _exactly)
         return value
 
     def marks(self) -> list[Any]:
@@ -134,8 +135,9 @@ class ParameterGroup(Held):
         return value if mode is None else mode.number(self.raw, name, index, DType.f64)
 
     def _check_unchanged(self, name: str) -> None:
+        """In a trace: raise TraceError behind a scheduler's step."""
         effects = getattr(STATE.mode, "effects", None)
-        if effects is not None and name != "params":
+        if effects is not None:
             effects.check_unchanged(self, f"option {name!r}")
 
     def take(self, name: str, how: Callable[[Any], Any]) -> None:
