@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from frontend.engine.tensors.state import no_grad
 from frontend.engine.tensors.tensor import Tensor
@@ -27,7 +27,11 @@ class GradScaler:
     out where one is not finite, `update()` adapts it. For "cuda", which is not there, it is
     disabled with a warning, as in PyTorch: losses and steps are then as they are."""
 
-    _computes_by_attributes = True
+    _computes_by: ClassVar[Mapping[str, Sequence[str]]] = {
+        "scale": ("_enabled", "_scale"), "get_scale": ("_enabled", "_scale"),
+        "is_enabled": ("_enabled",), "step": ("_enabled", "_unscaled"),
+    }  # fmt: skip
+    """What methods read of the attributes, for traces, which look at it again: others read all."""
 
     def __init__(
         self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from frontend.distributions.constraints import Constraint, is_dependent
 from frontend.engine.tensors.dtypes import Size
@@ -22,7 +22,8 @@ class Distribution:
     checked. Raises ValueError for what is out of range.
     """
 
-    _computes_by_attributes = True
+    _computes_by: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Methods read all attributes: traces look at them again."""
 
     has_rsample = False
     has_enumerate_support = False

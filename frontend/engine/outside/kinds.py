@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
@@ -111,16 +111,19 @@ def special_methods(kind: type) -> Iterator[str]:
             yield name
 
 
-def computes_by_attributes(kind: type, name: str = "") -> bool:
+def computes_by_attributes(kind: type) -> bool:
     """Whether methods of a class of ours compute by plain attributes of their object, which anybody
-    may give others (a distribution's parameters, a scale): the method of that name, or some. The
-    class says so, and by `_repeated` which methods a trace leaves to each call."""
-    if not getattr(kind, "_computes_by_attributes", False):
-        return False
-    if not name:
-        return True
-    is_left = name in getattr(kind, "_repeated", ())
-    return not name.startswith("__") and not is_left and hasattr(kind, name)
+    may give others (a distribution's parameters, a scale): the class says so by `_computes_by`."""
+    return getattr(kind, "_computes_by", None) is not None
+
+
+def computed_by(kind: type, name: str, state: Collection[str]) -> Collection[str]:
+    """Which of an object's attributes, those of `state`, what is named of its class computes by:
+    what the class has in `_computes_by` for it, or all; none if it is of another class."""
+    if not computes_by_attributes(kind) or name.startswith("__") or not hasattr(kind, name):
+        return ()
+    declared: Mapping[str, Collection[str]] = kind._computes_by  # type: ignore[attr-defined]
+    return declared.get(name, state)
 
 
 def holds_items(kind: type) -> bool:

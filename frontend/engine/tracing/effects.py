@@ -108,8 +108,9 @@ class TracedEffects:
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._handed: list[weakref.ref[HandedOut]] = []
         self.recorded: list[RepeatedEffect] = []
-        # What an effect that is left to each call changes: objects, and options by their groups.
+        # What deferred effects change: objects, and options by their groups.
         self.changing: dict[int, Any] = {}
+        self.deferred_at: Location | None = None  # where the last such effect was
 
     # -- values ------------------------------------------------------------------------------
 
@@ -155,18 +156,19 @@ class TracedEffects:
         self.recorded.append(RepeatedEffect(_print, structure, now, histories))
         return True
 
-    def repeat(self, method: Callable[..., Any], arguments: Sequence[Any], changes: Any) -> None:
-        """Each call is to call this method of an object, in its order among what is printed. Code
-        that reads any of what it `changes` behind it is refused."""
+    def defer(self, method: Callable[..., Any], arguments: Sequence[Any], changes: Any) -> None:
+        """Each call is to call this method once it is over, in its order among what is printed.
+        Code that reads any of what it `changes` behind it is refused."""
         tensors: list[Tensor] = []
         structure = tree.flatten((tuple(arguments), {}), tensors)
         mode: Any = STATE.mode
         now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
         self.recorded.append(RepeatedEffect(method, structure, now))
         self.changing |= {id(each): each for each in changes}
+        self.deferred_at = user_location()
 
     def check_unchanged(self, value: Any, what: str) -> None:
-        """Raise TraceError where an effect that is left to each call changes `value`."""
+        """Raise TraceError where an effect that is deferred changes `value`."""
         if id(value) in self.changing:
             raise TraceError(
                 f"{what} is read behind a step of its scheduler: a compiled function takes that "
@@ -303,15 +305,16 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
-def repeats(method: Callable[..., Any], arguments: Sequence[Any], changes: Iterable[Any]) -> bool:
-    """Whether the trace under way leaves a call of a method to each call of what is traced."""
+def defer(method: Callable[..., Any], arguments: Sequence[Any], changes: Iterable[Any]) -> bool:
+    """Have each call of what is traced call a method, once it is over; whether the trace under way
+    can do so."""
     mode: Any = STATE.mode
     effects = getattr(mode, "effects", None)
     if effects is None or mode.in_region or mode.ended:
         return False
     if not all(map(_can_be_printed, arguments)):
         return False
-    effects.repeat(method, arguments, changes)
+    effects.defer(method, arguments, changes)
     return True
 
 

@@ -240,7 +240,7 @@ def run_trace(
             del result
             if effects is not None:
                 effects.check(session.taps)
-                session.captured_globals.check_unread(effects.changing)
+                session.captured_globals.check_unread(effects.changing, effects.deferred_at)
             traced = Trace(session, shape, returned)
         session.ended = True
         session.name_inputs(function)

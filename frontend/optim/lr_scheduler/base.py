@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from frontend.engine.tensors.state import no_grad, tracing
 from frontend.engine.tensors.tensor import Tensor
-from frontend.engine.tracing.effects import repeats
+from frontend.engine.tracing.effects import defer
 from frontend.optim.optimizer import Optimizer
 from graphc.errors import TraceError
 from graphc.ir.builder import user_location
@@ -21,15 +21,17 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
-def is_left_to_calls(scheduler: LRScheduler, *arguments: Any) -> bool:
-    """Whether a trace is under way, which leaves this step to each call, once that is over. Raises
-    TraceError where it cannot: with `fullgraph=True`, or where step() is of a class of a user's."""
+def defer_step(scheduler: LRScheduler, *arguments: Any) -> bool:
+    """In a trace: have each call take this step, once it is over; whether a trace is under way.
+    Raises TraceError where calls cannot: with `fullgraph=True`, where step() is of a class of a
+    user's, or an option is a tensor, which code may read by itself."""
     if not tracing():
         return False
-    step = scheduler.step
-    ours = step.__module__.startswith("frontend.")
-    changes = [scheduler, *scheduler.parts(), *scheduler.optimizer.param_groups]
-    if ours and repeats(step, arguments, changes):
+    step, groups = scheduler.step, scheduler.optimizer.param_groups
+    can_wait = step.__module__.startswith("frontend.") and not any(
+        isinstance(option, Tensor) for group in groups for option in group.values()
+    )
+    if can_wait and defer(step, arguments, [scheduler, *scheduler.parts(), *groups]):
         return True
     raise _in_trace("a scheduler's step() is called")
 
@@ -51,8 +53,9 @@ class LRScheduler:
     but an Optimizer, KeyError where it is to go on and the groups have no `initial_lr`.
     """
 
-    _computes_by_attributes = True
-    _repeated = ("step",)
+    _computes_by: ClassVar[Mapping[str, Sequence[str]]] = {"step": (), "get_last_lr": ("_last_lr",)}
+    """What methods read of the attributes, for traces, which look at it again: others read all. A
+    trace defers a step, which reads then."""
 
     _get_lr_called_within_step = False
 
@@ -104,7 +107,7 @@ class LRScheduler:
 
     def step(self, epoch: Any = None) -> None:
         """Go to the next epoch (or to `epoch`) and set the learning rates."""
-        if is_left_to_calls(self, epoch):
+        if defer_step(self, epoch):
             return
         if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from frontend.optim.lr_scheduler.base import LRScheduler, is_left_to_calls, put, taken
+from frontend.optim.lr_scheduler.base import LRScheduler, defer_step, put, taken
 from frontend.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from frontend.optim.optimizer import Optimizer
 
@@ -93,7 +93,7 @@ class SequentialLR(_Several):
         self._last_lr = running.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        if is_left_to_calls(self):
+        if defer_step(self):
             return
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -121,7 +121,7 @@ class ChainedScheduler(_Several):
         self._last_lr = self._rates()
 
     def step(self) -> None:  # type: ignore[override]
-        if is_left_to_calls(self):
+        if defer_step(self):
             return
         for scheduler in self._schedulers:
             scheduler.step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from frontend.optim.lr_scheduler.base import LRScheduler, is_left_to_calls
+from frontend.optim.lr_scheduler.base import LRScheduler, defer_step
 from frontend.optim.optimizer import Optimizer
 
 
@@ -68,7 +68,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: Any = None) -> None:
-        if is_left_to_calls(self, epoch):
+        if defer_step(self, epoch):
             return
         if epoch is None and self.last_epoch < 0:
             epoch = 0

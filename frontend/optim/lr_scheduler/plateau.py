@@ -9,7 +9,7 @@ from typing import Any
 from frontend.optim.lr_scheduler.base import (
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
-    is_left_to_calls,
+    defer_step,
     need_optimizer,
     put,
 )
@@ -64,7 +64,7 @@ class ReduceLROnPlateau(LRScheduler):
         self, metrics: Any, epoch: Any = None
     ) -> None:
         """Look at a new value (a number or a 0-d tensor)."""
-        if is_left_to_calls(self, metrics, epoch):
+        if defer_step(self, metrics, epoch):
             return
         current = float(metrics)
         if epoch is not None:

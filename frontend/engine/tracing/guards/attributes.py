@@ -23,6 +23,7 @@ from frontend.engine.tensors.tensor import Tensor
 from frontend.engine.tracing.current_trace import CurrentTrace
 from frontend.engine.tracing.undoing import BeforeTrace
 from graphc.errors import TraceError
+from graphc.ir.nodes import Location
 
 _MRO = operator.attrgetter("__mro__")
 MOST_STEPS = 1 << 18
@@ -101,9 +102,9 @@ class Attributes(Reads):
         )
         return False
 
-    def check_unread(self, changing: Mapping[int, Any]) -> None:
+    def check_unread(self, changing: Mapping[int, Any], location: Location | None) -> None:
         """At the end of a trace: raise TraceError where code may read an attribute of an object
-        that each call changes once it is over."""
+        that each call changes once it is over, as was said at `location`."""
         reads = [
             (known[2][0], changing[known[1]])
             for known in self._known
@@ -119,6 +120,7 @@ class Attributes(Reads):
                 f"{name!r} of a {type(value).__name__} is read where its step is taken, too: a "
                 "compiled function takes that once it is over",
                 hint="read it outside, or step outside",
+                location=location,
             )
 
     # -- objects -----------------------------------------------------------------------------
@@ -297,8 +299,9 @@ class Attributes(Reads):
                 self.note(state, name, label)
             self.value(state[name], below, label)
             return
-        if state is not None and kinds.computes_by_attributes(known.kind, name):
-            self._read(value, [(each,) for each in state])
+        computed_by = kinds.computed_by(known.kind, name, state or ()) if name else ()
+        if computed_by:
+            self._read(value, [(each,) for each in computed_by])
         elif state is not None and not guarded:
             self.lacking(state, name)
         # All of them: a method may call that of a base class.
@@ -404,9 +407,8 @@ class _Kind:
 
 def _is_read_of(value: Any, name: str) -> bool:
     """Whether what is named of an object is an attribute of its own, or computed by these."""
-    if name in (state_of(value) or ()):
-        return True
-    return name != ITSELF and kinds.computes_by_attributes(type(value), name)
+    state = state_of(value) or {}
+    return name in state or (name != ITSELF and bool(kinds.computed_by(type(value), name, state)))
 
 
 def _followed_package(value: Any) -> str:

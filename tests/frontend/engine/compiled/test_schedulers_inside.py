@@ -127,6 +127,36 @@ def test_what_is_read_of_a_scheduler_is_read_anew() -> None:
         training.scheduler.step()
 
 
+def test_a_rate_that_is_a_tensor_runs_eagerly() -> None:
+    """It may be read by itself."""
+    rate = torch.tensor(0.25)
+    optimizer = torch.optim.SGD([torch.tensor([1.0], requires_grad=True)], lr=rate)
+    scheduler = lr_scheduler.ExponentialLR(optimizer, 0.5)
+    optimizer.step()
+
+    def step(x: Any) -> Any:
+        scheduler.step()
+        return x * rate
+
+    with pytest.warns(UserWarning, match="a scheduler's step"):
+        assert torch.compile(step)(torch.ones(1)).tolist() == [0.125]
+
+
+def test_a_scale_is_one_program_while_a_scaler_counts() -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=3)
+    weight = torch.tensor([1.0], requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    scaled = torch.compile(lambda x: scaler.scale((x * weight).sum()))
+    for scale in (4.0, 4.0, 4.0, 8.0, 8.0, 8.0, 16.0):
+        optimizer.zero_grad()
+        loss = scaled(torch.ones(1))
+        assert loss.item() == pytest.approx(scale * weight.item())
+        loss.backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert "2 programs" in str(scaled.explain())
+
+
 class Doubled(lr_scheduler.ExponentialLR):
     """A step of a user's own, with one of ours in it."""
 
