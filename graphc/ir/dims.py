@@ -255,9 +255,9 @@ def symbol_of(extent: Extent) -> Symbol | None:
     return extent.symbol if isinstance(extent, Dim) else None
 
 
-def symbols_in(extent: Extent) -> frozenset[Symbol]:
-    """Every symbol of an extent, also inside quotients."""
-    return extent.symbols() if isinstance(extent, Dim) else frozenset()
+def symbols_in(*extents: Extent) -> frozenset[Symbol]:
+    """Every symbol among the extents, also inside quotients."""
+    return frozenset().union(*[each.symbols() for each in extents if isinstance(each, Dim)])
 
 
 def at_least(extent: Extent, least: int) -> Extent:

@@ -15,6 +15,7 @@ from graphc.codegen.kernels.common import lanes_for
 from graphc.codegen.kernels.contraction.cost.tiles import most_columns
 from graphc.codegen.kernels.contraction.cost.tilings import tilings
 from graphc.codegen.kernels.contraction.operands.k_groups import PAIRS
+from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
 from graphc.codegen.kernels.contraction.problem.problem import problems
 from graphc.codegen.kernels.contraction.strategies.blocked import BlockedPlan
 from graphc.codegen.kernels.contraction.strategies.direct_conv import DirectConvPlan
@@ -25,8 +26,8 @@ from graphc.codegen.kernels.contraction.strategies.unblocked import UnblockedPla
 from graphc.codegen.kernels.winograd.gain import expected_gain
 from graphc.codegen.target import Target
 from graphc.ir.builder import GraphBuilder
-from graphc.ir.dims import is_symbolic
 from graphc.ir.nodes import Graph, Node
+from graphc.ir.symbols import symbols_of
 from graphc.ir.types import DType, TensorType
 from graphc.ops.contract import conv, int_matmul, matmul, paired_matmul
 from graphc.ops.kinds.contract import Contract
@@ -110,10 +111,10 @@ def _tile_of_row(plan: GemvPlan, target: Target) -> Stored | None:
 def _tile_of_groups(target: Target, types: tuple[TensorType, ...], op: Contract) -> Stored | None:
     """The tiles in which a matrix is read as pairs of bf16, or quads of bytes; those of several
     rows that no instruction multiplies as such, element by element."""
-    x, y = types
-    if y.rank != 2 or x.is_symbolic or y.is_symbolic:
+    y, body = types[1], _body(types, op=op)
+    if y.rank != 2 or symbols_of(body):
         return None
-    plan = _plan(_body(types, op=op), target)
+    plan = _plan(body, target)
     if isinstance(plan, GroupedPlan):
         return Stored(plan.tile.vectors, plan.lanes, plan.group.size)
     if isinstance(plan, GemvPlan):
@@ -133,7 +134,7 @@ def _tile_of_convolution(
         return None
     body = _body(types, geometry, transposed=True)
     _, swapped = problems(body, lanes_for(body, target))
-    if is_symbolic(swapped.view.m):
+    if swapped.open & Coordinates.ROWS:
         # Of a small plane, as it may be at run time, packing would take longer than all else.
         limit = _plan(_body(types, geometry), target).cost
         plans = [*UnblockedPlan.candidates(swapped, target, limit)]

@@ -44,7 +44,7 @@ from graphc.codegen.loop_ir.nodes import (
 )
 from graphc.codegen.loop_ir.numbers import known_range
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, ceil_div
+from graphc.ir.dims import Extent, ceil_div, symbols_in
 
 _LOOPS = For, While
 SCRATCH_ALIGNMENT = 64
@@ -56,7 +56,7 @@ def scratch_layout(kernel: Kernel) -> tuple[tuple[Extent, ...], Extent]:
     Buffers that grow with sizes known only at run time lie behind all others."""
     offsets: dict[str, Extent] = {}
     total: Extent = 0
-    for buffer in sorted(kernel.scratch, key=lambda each: not isinstance(each.size, int)):
+    for buffer in sorted(kernel.scratch, key=lambda each: bool(symbols_in(each.size))):
         offsets[buffer.name] = total
         lines = ceil_div(buffer.size * buffer.dtype.itemsize, SCRATCH_ALIGNMENT)
         total += lines * SCRATCH_ALIGNMENT

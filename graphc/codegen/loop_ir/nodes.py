@@ -97,7 +97,7 @@ class Index:
         """A value or a number as an offset."""
         if isinstance(index, Index):
             return index
-        return Index(index) if isinstance(index, int) else Index(0, ((index, 1),))
+        return Index.of(0, index) if isinstance(index, LoopValue) else Index(index)
 
     def __add__(self, other: Index | LoopValue | int) -> Index:
         other = Index.over(other)

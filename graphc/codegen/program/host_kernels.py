@@ -20,7 +20,6 @@ import numpy as np
 
 from graphc.codegen.llvm.loading import LoadedFunction
 from graphc.codegen.program.native_kernel import NativeKernel
-from graphc.ir.dims import fixed
 from graphc.ir.instances import at_sizes
 from graphc.ir.nodes import Graph
 from graphc.ir.printer import print_graph
@@ -116,10 +115,9 @@ def _note(scratch: int, error: BaseException) -> None:
 
 def _over(address: int | None, type: TensorType) -> Array:
     """An array over the memory of a buffer."""
-    nbytes = fixed(type.nbytes)
-    if not nbytes or address is None:
+    if not type.nbytes or address is None:
         return np.empty(type.shape, type.dtype.numpy)
-    raw = (ctypes.c_uint8 * nbytes).from_address(address)
+    raw = (ctypes.c_uint8 * type.nbytes).from_address(address)
     return np.asarray(raw).view(type.dtype.numpy).reshape(type.shape)
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from graphc.codegen.kernels.contraction.problem.view import ContractionView
-from graphc.ir.dims import Extent, bounds_of, greatest, is_symbolic, known_number, least
+from graphc.ir.dims import Extent, bounds_of, greatest, known_number, least
 from graphc.ir.types import Shape
 from graphc.ops.kinds.index_expr import Expr, Quotient, Variable
 from graphc.ops.kinds.movement import Case
@@ -84,7 +84,9 @@ def plan_halo(
         base = bases.pop()
         lowest = known_number(least(*(low for low, _ in bounds)))
         last = greatest(*(high for _, high in bounds))
-        if lowest is None or last is None or (not grows and is_symbolic((last,))):
+        if not grows:
+            last = known_number(last)
+        if lowest is None or last is None:
             return None
         guarded = [guard for case in cases for guard in case.guards if guard[0] == case.index[axis]]
         if any(guard[1:] != (0, shape[axis]) for guard in guarded) or (guarded and base.terms):

@@ -34,7 +34,7 @@ from graphc.codegen.kernels.contraction.problem.view import (
     batch_variables,
 )
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, at_least, is_single, is_symbolic, known_number
+from graphc.ir.dims import Extent, Symbol, at_least, is_single, known_number, symbols_in
 from graphc.ir.types import row_major_strides
 from graphc.ops.kinds.index_expr import Variable, of
 from graphc.ops.kinds.movement import Case
@@ -156,7 +156,7 @@ def _tiling(
     if packing is not None:
         case = _broadcast_case(problem)
         skips = case is None or bool(case.guards)
-        if _copy_grows(problem, case):
+        if _sizes_of_copy(problem, case):
             packing = None
             if skips:
                 halo = broadcast_halo(problem) if problem.open & Coordinates.ROWS else None
@@ -164,7 +164,7 @@ def _tiling(
                     return None
                 fills = problem.typical(problem.batch_count * halo.elements)
                 packing_cost = COPIED * fills / lanes
-    if is_symbolic(view.m[1:]):
+    if known_number(math.prod(view.m[1:])) is None:
         # Lines of the plane are no number of elements apart: an address each, were they written
         # out, of which there are too few registers.
         unrolled = max(unrolled, len(view.k) - 1)
@@ -283,13 +283,13 @@ def _broadcast_case(problem: ContractionProblem) -> Case | None:
     return problem.view.broadcast(problem.batch, problem.m(of(m)), k)
 
 
-def _copy_grows(problem: ContractionProblem, case: Case | None) -> bool:
-    """Whether a copy of the broadcast operand grows with sizes known only at run time: then it is
-    read in place, at the cost of a copy."""
+def _sizes_of_copy(problem: ContractionProblem, case: Case | None) -> frozenset[Symbol]:
+    """The sizes known only at run time that a copy of the broadcast operand grows with. Where there
+    are some, it is read in place, at the cost of a copy."""
     view = problem.view
     used = {v for item in case.index for v in item.variables()} if case is not None else set()
     batch = [v.extent for v in batch_variables(view) if case is None or v in used]
-    return is_symbolic((problem.rows, *view.k, *batch))
+    return symbols_in(problem.rows, *view.k, *batch)
 
 
 def _apart(columns: Sequence[Columns], tile: Tile) -> bool:

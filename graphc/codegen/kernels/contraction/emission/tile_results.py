@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Addresses, Guard
+from graphc.codegen.elements.leaf_loops import each
 from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.contraction.cost.tiles import Place
 from graphc.codegen.loop_ir.builder import LoopBuilder
@@ -82,11 +83,11 @@ def _store_along_rows(
     for vector in vectors:
         for r, row in enumerate(rows):
             builder.store(memory, (vector * count + r) * lanes, row[vector])
-    with builder.loop(0, len(vectors), hint="vector") as loop:
-        number = Variable(f"vector_{loop.variable.name}", len(vectors))
-        addresses.bind(number, loop.variable, builder.block)
-        at = (loop.variable, count * lanes)
-        store(
-            [builder.load(memory, builder.index(r * lanes, at), lanes) for r in range(count)],
-            of(number),
-        )  # fmt: skip
+
+    def from_memory(vector: Expr) -> None:
+        at = (addresses.scalar(vector), count * lanes)
+        parts = [builder.load(memory, builder.index(r * lanes, at), lanes) for r in range(count)]
+        store(parts, vector)
+
+    number = Variable("stored_vector", len(vectors))
+    each(addresses, number, (0, len(vectors)), "vector", from_memory)

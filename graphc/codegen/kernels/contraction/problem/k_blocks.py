@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.elements.evaluator import Evaluator
-from graphc.codegen.elements.leaf_loops import fold
+from graphc.codegen.elements.leaf_loops import counted_loop, fold
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number, known_range
 from graphc.errors import UndecidedSizeError
-from graphc.ir.dims import Extent, always_le, always_lt, ceil_div, is_single, known_number
+from graphc.ir.dims import Extent, bounds_of, ceil_div, is_single, known_number
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.index_expr import Expr, Variable, of
 from graphc.schedule.access import Index
@@ -53,14 +53,14 @@ def cut(k: Shape) -> tuple[int, int]:
 
 def is_one_block(products: Extent) -> bool:
     """Whether so many are at most one K block, at every size."""
-    return always_le(products, K_BLOCK)
+    return is_single(ceil_div(products, K_BLOCK))
 
 
 def first_addend(builder: LoopBuilder, k: tuple[Extent, ...], zero: LoopValue) -> LoopValue:
     """What the first K block is added to: zero; but -0, which changes no bit, where it is the only
     one, whose sum is the result as it is."""
     products: Extent = math.prod(k)
-    if always_lt(K_BLOCK, products) or not zero.type.dtype.is_float:
+    if bounds_of(products)[0] > K_BLOCK or not zero.type.dtype.is_float:
         return zero
     b, count = builder, builder.size(products)
     none = b.const(DType.i64, 0)
@@ -156,19 +156,21 @@ class KLoops:
         def level(at: int, prefix: Index, carried: list[LoopValue]) -> list[LoopValue]:
             if at == len(self.k):
                 return [*carried[:count], *self.body(prefix, carried[count:])]
-            with b.loop(0, self._end(at), carried=carried, hint=f"k{at}") as loop:
-                variable = Variable(f"k{at}", self.k[at])
-                self.addresses.bind(variable, loop.variable, b.block)
-                is_cut, step = cuts[at]
-                left = b.op("rem", loop.variable, step)
+            variable, (is_cut, step) = Variable(f"k{at}", self.k[at]), cuts[at]
+
+            def added(position: Number, carried: list[LoopValue]) -> list[LoopValue]:
+                value = self.numbers.value(position)
+                self.addresses.bind(variable, value, b.block)
+                left = b.op("rem", value, step)
                 starts = b.op("and", is_cut, b.compare("eq", left, b.const(DType.i64, 0)))
-                before, block = loop.carried[:count], loop.carried[count:]
+                before, block = carried[:count], carried[count:]
                 inside = [
                     *(b.select(starts, b.add(t, s), t) for t, s in zip(before, block, strict=True)),
                     *(b.select(starts, zero, s) for s in block),
                 ]
-                loop.yield_(*level(at + 1, (*prefix, of(variable)), inside))
-            return list(loop.results)
+                return level(at + 1, (*prefix, of(variable)), inside)
+
+            return counted_loop(b, 0, self._end(at), added, carried, hint=f"k{at}", always=True)
 
         ended = level(0, (), [*totals, *[none] * count])
         return self._added(ended[:count], ended[count:])

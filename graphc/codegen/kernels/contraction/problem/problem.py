@@ -15,7 +15,7 @@ from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.contraction.problem.coordinates import Coordinates
 from graphc.codegen.kernels.contraction.problem.view import ContractionView, batch_variables
 from graphc.codegen.kernels.typical import typical
-from graphc.ir.dims import Extent, is_symbolic
+from graphc.ir.dims import Extent, symbols_in
 from graphc.ir.nodes import Graph
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr, Variable, of
@@ -67,7 +67,7 @@ class ContractionProblem:
             (Coordinates.ROWS, view.m), (Coordinates.COLUMNS, view.n),
             (Coordinates.DEPTH, view.k[:1]), (Coordinates.TAPS, view.k[1:]),
         ):  # fmt: skip
-            kinds |= kind if is_symbolic(extents) else Coordinates.NONE
+            kinds |= kind if symbols_in(*extents) else Coordinates.NONE
         return kinds
 
     @property

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 from graphc.codegen.elements.addresses import Guard
-from graphc.codegen.elements.leaf_loops import fold
+from graphc.codegen.elements.leaf_loops import counted_loop, fold
 from graphc.codegen.kernels.contraction.emission.axes import sum_axis
 from graphc.codegen.kernels.contraction.emission.emitter import Emitter
 from graphc.codegen.kernels.contraction.problem.k_blocks import cut, is_one_block
@@ -143,14 +143,15 @@ def over_taps(
 ) -> list[LoopValue]:  # fmt: skip
     """The sums of body(plane, entry, sums) over the taps that are listed of a position, plane after
     plane; `begun`: ahead of those of a plane."""
-    builder = emit.builder
     listed = taps.bounds(emit.addresses.scalar(position))
 
     def of_plane(plane: Expr, sums: list[LoopValue]) -> list[LoopValue]:
         begun(plane)
-        with builder.loop(*listed, taps.size, carried=sums, hint="tap") as entries:
-            entries.yield_(*body(plane, entries.variable, list(entries.carried)))
-        return list(entries.results)
+
+        def added(entry: Number, sums: list[LoopValue]) -> list[LoopValue]:
+            return body(plane, emit.numbers.value(entry), sums)
+
+        return counted_loop(emit.builder, *listed, added, sums, taps.size, "tap")
 
     variable = Variable("plane", emit.view.k[0])
     return fold(emit.addresses, variable, planes, "plane", zeros, of_plane)
