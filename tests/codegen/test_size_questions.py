@@ -71,7 +71,7 @@ LEAVES = {
     "kernels/contraction/strategies/tap_list.py": "the taps of a list that is data",
     "kernels/scan.py": "what is combined so far is in a register",
     "kernels/serial.py": "the op's own rule, which reads back what it has written",
-    "kernels/sort.py": "a copy of keys; insertions and merges go where these say",
+    "kernels/sort.py": "insertions, and merges of runs, go where the keys say",
     "libm/integer_math.py": "the bits of an exponent; no axis, and below the loops of leaves",
 }
 """Files whose loops are inside leaves, and what they are over: what the positions of a nest's axes

@@ -1,7 +1,7 @@
 """The recipe `sort`: the order of each line along the axis, or the first positions of it.
 
     for line:
-      keys
+      for n: keys[n]
       fill runs
       for k: y[k] = positions[k]
 
@@ -9,8 +9,8 @@ Elements become integers of the same order first (NaN the greatest, the zeros eq
 where the order is descending: keys. All of a line is sorted by a stable merge sort from runs of one
 element up (`SortedRuns`): keys and positions lie in scratch memory, twice, and each round merges
 pairs of runs from one half into the other. n elements take ⌈log₂ n⌉ rounds. Where a few are wanted
-(`SELECTED` at most), only those are kept, in order, by selection (`SelectedRun`): one pass over the
-line puts each element that comes before the last of them into its place.
+(`SELECTED` at most), only those are kept, in order, by selection (`SelectedRun`): a leaf that goes
+through the line puts each element that comes before the last of them into its place.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from graphc.codegen.nests.nest import (
     Role,
     Room,
     Split,
+    Statement,
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
@@ -118,16 +119,20 @@ class SortPlan:
     def nest(self) -> Nest:
         lines = Axis("lines", math.prod(self.outer), Role.ELEMENTS)
         along, line = Axis("k", self.count, Role.ELEMENTS, 1), Split("line", lines, 1, Tail.EXACT)
+        entries = Axis("n", self.size, Role.KEYS)
         selected = self.selected
         runs = SortedRuns(self) if selected is None else SelectedRun(self, selected)
-        of_keys = Effect(covers=("k",), fills="runs")
+        of_keys = Effect(covers=() if selected is None else ("n", "k"), fills="runs")
         of_positions = Effect(reads=("runs",), stores=True, outputs=("y0",))
         order = "descending" if self.descending else "ascending"
-        keys = Compute(FunctionLeaf(f"{order} keys", of_keys, runs.write_keys))
+        keys: Statement = Compute(FunctionLeaf(f"{order} keys", of_keys, runs.write_keys))
+        if selected is None:
+            keys = ForEach(Split("in", entries, 1, Tail.EXACT), (keys,), always=True)
         store = Compute(FunctionLeaf("positions", of_positions, self._store_position))
         loop = ForEach(Split("out", along, 1, Tail.EXACT), (store,), always=True)
+        domain = (Role.ELEMENTS, math.prod(self.shape)), (Role.KEYS, self.size)
         return Nest(
-            self.body.name, ((Role.ELEMENTS, math.prod(self.shape)),), (lines, along), (runs,),
+            self.body.name, domain, (lines, along, entries), (runs,),
             (line,), (ForEach(line, (keys, Fill(runs), loop), always=True),),
             outputs=(NestOutput("y0", ("lines", "k")),),
         )  # fmt: skip
@@ -180,7 +185,7 @@ class SortedRuns:
         # count no more is known than that it is one: it has room of its own.
         size, count = self.plan.size, self.plan.count
         most = greatest(size, count)
-        return (("k", size + 1 + (size + count if most is None else most)),)
+        return (("n", size + 1 + (size + count if most is None else most)),)
 
     @property
     def text(self) -> str:
@@ -195,15 +200,11 @@ class SortedRuns:
         raise NotImplementedError("keys are written, never cleared")
 
     def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
-        builder, (keys, positions) = emit.builder, place.memory[self.name]
-
-        def element(at: Expr) -> None:
-            position = emit.addresses.scalar(at)
-            builder.store(keys, position, self.plan.key(emit, place, at))
-            builder.store(positions, position, position)
-
-        size = self.plan.size
-        each(emit.addresses, Variable("n", size), (0, size), "in", element)
+        keys, positions = place.memory[self.name]
+        at = place["in"].number
+        position = emit.addresses.scalar(at)
+        emit.builder.store(keys, position, self.plan.key(emit, place, at))
+        emit.builder.store(positions, position, position)
 
     def fill(self, emit: NestEmitter, place: NestPlace) -> LoopValue:
         return _Merge(emit.builder, *place.memory[self.name]).rounds(self.plan.size)

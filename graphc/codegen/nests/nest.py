@@ -34,6 +34,8 @@ class Role(Enum):
     SOURCES = "sources"
     """What is combined into results, at positions that are data: inside loops over elements those
     whose positions these loops are at."""
+    KEYS = "keys"
+    """What decides in which order results are: all of a line, and as data."""
 
     def __str__(self) -> str:
         return self.value
