@@ -25,7 +25,7 @@ __all__ = ["Dim", "DimQuotient", "Extent", "SizeOperations", "Symbol", "always_l
            "at_least", "at_most", "bounds_of", "ceil_div", "common_divisor", "dim", "evaluate",
            "exact_quotient", "fixed", "greatest", "is_single", "is_symbolic", "known_number",
            "known_numbers", "least", "lowered", "number_times_size", "ordered_terms", "rank",
-           "symbol_of", "symbols_in"]  # fmt: skip
+           "remainder", "symbol_of", "symbols_in"]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -295,6 +295,12 @@ def common_divisor(extent: Extent, number: int) -> int:
 def ceil_div(extent: Extent, divisor: int) -> Extent:
     """`extent` divided by `divisor`, rounded up."""
     return (extent + (divisor - 1)) // divisor
+
+
+def remainder(extent: Extent, size: int) -> int:
+    """What tiles of a size leave of an extent, for code that is written out for it. Raises
+    UndecidedSizeError where that is known only at run time."""
+    return fixed(extent % size)
 
 
 def exact_quotient(dividend: Extent, divisor: Extent) -> Extent | None:

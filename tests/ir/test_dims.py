@@ -21,6 +21,7 @@ from graphc.ir.dims import (
     greatest,
     is_single,
     least,
+    remainder,
 )
 from graphc.ir.size_guards import answered_by
 from graphc.ir.types import DType, TensorType
@@ -80,6 +81,12 @@ def test_of_several_extents_the_least_and_greatest_at_every_size() -> None:
     assert least(4, 7, 7) == 4 and greatest(4, 7, 7) == 7 and greatest(M, 64) == 64
     assert least(N, 5) is None and greatest(N, M) is None, "either may be less"
     assert least(M, 1) == 1 and greatest(M, 1) is M and least(N * N, N, 0) == 0
+
+
+def test_what_tiles_leave_is_a_number_also_of_some_sizes() -> None:
+    assert remainder(19, 8) == 3 and remainder(8 * N + 3, 8) == 3 and remainder(16 * N * M, 8) == 0
+    with pytest.raises(UndecidedSizeError, match="has to be a number"):
+        remainder(N, 8)
 
 
 def test_what_holds_of_an_extent_at_every_size() -> None:

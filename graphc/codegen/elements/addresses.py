@@ -12,7 +12,7 @@ from typing import Any
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.open_blocks import OpenBlock
-from graphc.ir.dims import Extent, fixed, known_number, number_and_size, number_times_size, rank
+from graphc.ir.dims import Extent, known_number, number_and_size, number_times_size, rank
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Atom, Expr, Quotient, Variable, of
 
@@ -20,6 +20,11 @@ Guard = tuple[Expr, Extent, Extent]
 
 _NARROW = 1 << 31
 _NONE = (0, 0, "")
+
+
+def position_type(position: Expr) -> DType:
+    """The integers of the fewest bits that hold all values of an expression: i32, or i64."""
+    return DType.i32 if position.within(-_NARROW, _NARROW) else DType.i64
 
 
 class Addresses:
@@ -78,7 +83,7 @@ class Addresses:
     def lanes_of(self, expr: Expr) -> int:
         for variable in expr.variables():
             if variable in self._lanes:
-                return fixed(self.every_lane(variable).extent)
+                return self.every_lane(variable).lanes
             if not self._bound[variable][0].type.is_scalar:
                 return self._bound[variable][0].type.lanes
         return 1
@@ -208,9 +213,7 @@ class Addresses:
 
     def positions(self, linear: Expr, lanes: int) -> tuple[LoopValue, OpenBlock]:
         """Element positions per lane, i32 where they fit; `lanes` for a lane-free expression."""
-        narrow = linear.within(-_NARROW, _NARROW)
-        vector = self._vector(linear, DType.i32 if narrow else DType.i64,
-                              lanes or self.lanes_of(linear))  # fmt: skip
+        vector = self._vector(linear, position_type(linear), lanes or self.lanes_of(linear))
         return vector, self.block_of(linear)
 
     def _vector(self, expr: Expr, dtype: DType, lanes: int) -> LoopValue:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphc.codegen.elements.addresses import Guard
+from graphc.codegen.elements.addresses import Guard, position_type
+from graphc.codegen.elements.loop_cut import LoopCut
 from graphc.codegen.elements.memory import MemoryAccess
 from graphc.codegen.loop_ir.nodes import LoopValue
-from graphc.ir.dims import Extent, always_le, ceil_div, known_number
+from graphc.ir.dims import Extent, known_number
 from graphc.ir.nodes import Node
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import TensorType
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.ops.kinds.reduce import ArgReduce, Reduce
 from graphc.ops.reduce import highest, lowest
@@ -51,15 +52,15 @@ class Combination:
         shape = tuple(source.shape[axis] for axis in self.axes)
         self.outer_shape, self.run_shape = shape[:outer], shape[outer:]
         self.run = _product(self.run_shape)
-        self.pieces = 1 if always_le(self.run, RUN_BLOCK) else ceil_div(self.run, RUN_BLOCK)
+        cut = LoopCut(self.run, RUN_BLOCK)
+        self.pieces = 1 if cut.is_one_tile else cut.tiles
         self.whole_run = known_number(self.run) if self.pieces == 1 else None
         """Elements of a run that is not cut, where they are a number."""
         self.outer = _product(self.outer_shape) * self.pieces
         self.count = _product(shape)
         self.result = node.types[0].dtype
         # LoopPositions are counted in as few bits as hold them, which leaves vectors wide.
-        narrow = always_le(self.count, highest(DType.i32))
-        self.counted = DType.i32 if narrow else DType.i64
+        self.counted = position_type(of(self.count))
 
     # -- elements ----------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Loops that leaves and stages write for themselves: over what is summed, or what a copy holds.
+"""Loops that leaves and stages write for themselves: over what is summed, what a copy holds, or
+what is gone through with values in registers.
 
 In: a variable, the positions it runs over, what is done at each. Out: the loop, in which indices
 know the variable. One that is known to have one position or none is not written as a loop, unless

@@ -16,7 +16,7 @@ from graphc.codegen.elements.addresses import Addresses
 from graphc.codegen.elements.leaf_loops import counted_loop, position_of
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Bound, Extent, bounds_of, ceil_div, fixed
+from graphc.ir.dims import Bound, Extent, bounds_of, ceil_div, remainder
 from graphc.ops.kinds.index_expr import Expr, of
 from graphc.records import record
 
@@ -62,7 +62,7 @@ class LoopCut:
     @property
     def left(self) -> int:
         """The rest as a number. Raises UndecidedSizeError where it is a size."""
-        return fixed(self.rest)
+        return remainder(self.extent, self.size)
 
     def each(self, addresses: Addresses, name: str, body: TileBody) -> None:
         """Writes `body` for all tiles in order; `name` is the loop's. What is left is a number."""

@@ -126,8 +126,10 @@ def by_nest(
 
 
 def along_lines(plan: _LinesPlan, array: Array, sizes: Mapping[str, int]) -> Array:
-    """Results by the axes of such a plan's nest."""
-    extents = [evaluate(axis.extent, sizes) for axis in plan.nest().axes]
+    """Results by the axes that those of such a plan's nest have."""
+    nest = plan.nest()
+    (output,) = nest.outputs
+    extents = [evaluate(axis.extent, sizes) for axis in nest.axes if axis.name in output.axes]
     return np.moveaxis(array, plan.axis, -1).reshape(extents)
 
 

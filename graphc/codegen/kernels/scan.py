@@ -15,6 +15,7 @@ from typing import Any
 
 from graphc.codegen.elements.addresses import Guard
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import fold
 from graphc.codegen.kernels.common import declare_buffers, lanes_for, lanes_within
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
 from graphc.codegen.kernels.elementwise.emitter import NestEmitter
@@ -37,7 +38,7 @@ from graphc.codegen.nests.nest import (
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_lt
+from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -142,32 +143,30 @@ class _Line:
     def write(self) -> None:
         """Its size may be 0 where it is known only at run time."""
         builder, size = self.emit.builder, self.plan.shape[self.plan.axis]
-        if always_lt(0, size):
+        is_there = builder.numbers.nonzero(size)
+        if is_there is None:
             self._combine(of(0), size)
             return
-        zero = builder.const(DType.i64, 0)
-        with builder.if_(builder.compare("ne", builder.size(size), zero)) as branch:
+        with builder.if_(is_there) as branch:
             with branch.then():
                 # A variable of this block, so that nothing is read ahead of the test.
                 start = Variable("start", size)
-                self.emit.addresses.bind(start, zero, builder.block)
+                self.emit.addresses.bind(start, builder.const(DType.i64, 0), builder.block)
                 self._combine(of(start), size)
             with branch.otherwise():
                 pass
 
     def _combine(self, start: Expr, size: Extent) -> None:
-        builder, emit = self.emit.builder, self.emit
+        evaluator = self.emit.evaluator
+
+        def step(at: Expr, so_far: list[LoopValue]) -> tuple[LoopValue, ...]:
+            running = self.plan.op.step(evaluator.algebra, tuple(so_far), self._parts(at))
+            self._store(at, running)
+            return running
+
         first = self._parts(start)
         self._store(start, first)
-        if size == 1:
-            return
-        with builder.loop(1, size, carried=first, hint="k") as loop:
-            step = Variable("k", size)
-            emit.addresses.bind(step, loop.variable, builder.block)
-            new = self._parts(of(step))
-            running = self.plan.op.step(emit.evaluator.algebra, tuple(loop.carried), new)
-            self._store(of(step), running)
-            loop.yield_(*running)
+        fold(evaluator.addresses, Variable("k", size), (1, size), "k", first, step)
 
     def _parts(self, at: Expr) -> tuple[LoopValue, ...]:
         element = self.emit.evaluator.value(self.plan.operand, self._index(at), self.guards)

@@ -45,7 +45,7 @@ from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
 from graphc.ir.dim_terms import same_terms
-from graphc.ir.dims import always_le
+from graphc.ir.dims import is_single
 from graphc.ir.nodes import Graph, Node
 from graphc.ir.registry import lookup
 from graphc.ir.types import Shape
@@ -256,7 +256,7 @@ class ScatterPlan:
         at, loaded = self._coordinates()
         varies = any(last in item.variables() for index in loaded for item in index)
         along = flatten(at, self.types[0].shape).coefficient(last) == 1
-        return along and not varies and not always_le(last.extent, 1)
+        return along and not varies and not is_single(last.extent)
 
 
 def _coordinate(shape: Shape, axis: int) -> Expr:

@@ -3,13 +3,15 @@ no nest: what order its elements have is the rule's alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import counted_loop
 from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.target import Target
 from graphc.ir.dims import Extent
 from graphc.ir.nodes import Graph, Node
@@ -63,14 +65,14 @@ class _Buffers:
 
     def loop(self, first: Any, end: Extent, body: Callable[..., Any], start: Any = None) -> Any:
         carried = () if start is None else (start,)
-        begin = first if isinstance(first, LoopValue) else self.number(first)
-        ends = begin, self.number(end)
-        with self.builder.loop(*ends, carried=carried, hint="k") as loop:
-            if start is None:
-                body(loop.variable)
-                return None
-            loop.yield_(body(loop.variable, *loop.carried))
-        return loop.results[0]
+
+        def at(number: Number, values: list[LoopValue]) -> Sequence[LoopValue]:
+            so_far = body(number, *values)
+            return (so_far,) if carried else ()
+
+        ends = self.builder.numbers.value(first), self.number(end)
+        results = counted_loop(self.builder, *ends, at, carried, hint="k")
+        return results[0] if carried else None
 
     def branch(
         self, condition: LoopValue, then: Callable[[], Any], otherwise: Callable[[], Any]

@@ -1,7 +1,7 @@
 """The recipe `sort`: the order of each line along the axis, or the first positions of it.
 
     for line:
-      keys
+      for n: keys[n]
       fill runs
       for k: y[k] = positions[k]
 
@@ -9,20 +9,23 @@ Elements become integers of the same order first (NaN the greatest, the zeros eq
 where the order is descending: keys. All of a line is sorted by a stable merge sort from runs of one
 element up (`SortedRuns`): keys and positions lie in scratch memory, twice, and each round merges
 pairs of runs from one half into the other. n elements take ⌈log₂ n⌉ rounds. Where a few are wanted
-(`SELECTED` at most), only those are kept, in order, by selection (`SelectedRun`): one pass over the
-line puts each element that comes before the last of them into its place.
+(`SELECTED` at most), only those are kept, in order, by selection (`SelectedRun`): a leaf that goes
+through the line puts each element that comes before the last of them into its place.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from graphc.codegen.elements.evaluator import Evaluator
+from graphc.codegen.elements.leaf_loops import counted_loop, each, fold
 from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
 from graphc.codegen.kernels.elementwise.emitter import NestEmitter
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, Index, Kernel, LoopValue
+from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.nest import (
     Axis,
     Compute,
@@ -37,15 +40,16 @@ from graphc.codegen.nests.nest import (
     Role,
     Room,
     Split,
+    Statement,
 )
 from graphc.codegen.nests.tails import Tail
 from graphc.codegen.nests.writer import write_nest
 from graphc.codegen.target import Target
-from graphc.ir.dims import Extent, always_le, known_number
+from graphc.ir.dims import Extent, greatest, known_number
 from graphc.ir.nodes import Graph, Value
 from graphc.ir.size_guards import typical
 from graphc.ir.types import DType, Shape
-from graphc.ops.kinds.index_expr import Expr, Variable, of
+from graphc.ops.kinds.index_expr import Expr, Variable
 from graphc.records import record
 from graphc.schedule.access import Index as Coordinates
 from graphc.schedule.access import unflatten
@@ -115,16 +119,20 @@ class SortPlan:
     def nest(self) -> Nest:
         lines = Axis("lines", math.prod(self.outer), Role.ELEMENTS)
         along, line = Axis("k", self.count, Role.ELEMENTS, 1), Split("line", lines, 1, Tail.EXACT)
+        entries = Axis("n", self.size, Role.KEYS)
         selected = self.selected
         runs = SortedRuns(self) if selected is None else SelectedRun(self, selected)
-        of_keys = Effect(covers=("k",), fills="runs")
+        of_keys = Effect(covers=() if selected is None else ("n", "k"), fills="runs")
         of_positions = Effect(reads=("runs",), stores=True, outputs=("y0",))
         order = "descending" if self.descending else "ascending"
-        keys = Compute(FunctionLeaf(f"{order} keys", of_keys, runs.write_keys))
+        keys: Statement = Compute(FunctionLeaf(f"{order} keys", of_keys, runs.write_keys))
+        if selected is None:
+            keys = ForEach(Split("in", entries, 1, Tail.EXACT), (keys,), always=True)
         store = Compute(FunctionLeaf("positions", of_positions, self._store_position))
         loop = ForEach(Split("out", along, 1, Tail.EXACT), (store,), always=True)
+        domain = (Role.ELEMENTS, math.prod(self.shape)), (Role.KEYS, self.size)
         return Nest(
-            self.body.name, ((Role.ELEMENTS, math.prod(self.shape)),), (lines, along), (runs,),
+            self.body.name, domain, (lines, along, entries), (runs,),
             (line,), (ForEach(line, (keys, Fill(runs), loop), always=True),),
             outputs=(NestOutput("y0", ("lines", "k")),),
         )  # fmt: skip
@@ -133,11 +141,9 @@ class SortPlan:
         others = unflatten(place["line"].number, self.outer)
         return (*others[: self.axis], at, *others[self.axis :])
 
-    def key(self, emit: NestEmitter, place: NestPlace, number: LoopValue) -> LoopValue:
-        """That of the line's element of this number: an integer in the order of the elements."""
-        at = Variable("n", self.size)
-        emit.addresses.bind(at, number, emit.builder.block)
-        element = emit.evaluator.value(self.operand, self._index(place, of(at)))
+    def key(self, emit: NestEmitter, place: NestPlace, at: Expr) -> LoopValue:
+        """That of the line's element at a position: an integer in the order of the elements."""
+        element = emit.evaluator.value(self.operand, self._index(place, at))
         return self._key(emit.builder, element)
 
     def _key(self, builder: LoopBuilder, element: LoopValue) -> LoopValue:
@@ -178,7 +184,8 @@ class SortedRuns:
         # One element more than two halves: a run's end is looked at, though never taken. Of an open
         # count no more is known than that it is one: it has room of its own.
         size, count = self.plan.size, self.plan.count
-        return (("k", 2 * size + 1 + (0 if always_le(count, size) else count)),)
+        most = greatest(size, count)
+        return (("n", size + 1 + (size + count if most is None else most)),)
 
     @property
     def text(self) -> str:
@@ -193,11 +200,11 @@ class SortedRuns:
         raise NotImplementedError("keys are written, never cleared")
 
     def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
-        builder, (keys, positions) = emit.builder, place.memory[self.name]
-        with builder.loop(0, self.plan.size, hint="in") as loop:
-            at = Index.of(0, loop.variable)
-            builder.store(keys, at, self.plan.key(emit, place, loop.variable))
-            builder.store(positions, at, loop.variable)
+        keys, positions = place.memory[self.name]
+        at = place["in"].number
+        position = emit.addresses.scalar(at)
+        emit.builder.store(keys, position, self.plan.key(emit, place, at))
+        emit.builder.store(positions, position, position)
 
     def fill(self, emit: NestEmitter, place: NestPlace) -> LoopValue:
         return _Merge(emit.builder, *place.memory[self.name]).rounds(self.plan.size)
@@ -233,22 +240,29 @@ class SelectedRun:
         return emit.builder.const(DType.i64, 0)
 
     def write_keys(self, emit: NestEmitter, place: NestPlace) -> None:
-        builder, count = emit.builder, self.count
+        builder, addresses, count = emit.builder, emit.addresses, self.count
         keys, _ = place.memory[self.name]
-        with builder.loop(0, count, hint="first") as loop:
-            key = self.plan.key(emit, place, loop.variable)
-            self._insert(emit, place, key, loop.variable, loop.variable)
+        line = Variable("n", self.plan.size)
+
+        def first(at: Expr) -> None:
+            position = addresses.scalar(at)
+            self._insert(emit, place, self.plan.key(emit, place, at), position, position)
+
+        each(addresses, line, (0, count), "first", first)
         last = builder.const(DType.i64, count - 1)
-        worst = builder.load(keys, Index.of(0, last))
-        with builder.loop(count, self.plan.size, carried=[worst], hint="n") as loop:
-            key = self.plan.key(emit, place, loop.variable)
-            with builder.if_(builder.compare("lt", key, *loop.carried)) as branch:
+
+        def later(at: Expr, worst: list[LoopValue]) -> Sequence[LoopValue]:
+            key = self.plan.key(emit, place, at)
+            with builder.if_(builder.compare("lt", key, *worst)) as branch:
                 with branch.then():
-                    self._insert(emit, place, key, loop.variable, last)
-                    branch.yield_(builder.load(keys, Index.of(0, last)))
+                    self._insert(emit, place, key, addresses.scalar(at), last)
+                    branch.yield_(builder.load(keys, last))
                 with branch.otherwise():
-                    branch.yield_(*loop.carried)
-            loop.yield_(*branch.results)
+                    branch.yield_(*worst)
+            return branch.results
+
+        worst = builder.load(keys, last)
+        fold(addresses, line, (count, self.plan.size), "n", [worst], later)
 
     def _insert(
         self, emit: NestEmitter, place: NestPlace, key: LoopValue, position: LoopValue,
@@ -294,11 +308,15 @@ class _Merge:
                 target = builder.sub(size, source)
                 double = builder.add(width, width)
                 last = builder.sub(builder.add(size, double), self._number(1))
-                with builder.loop(0, builder.op("div", last, double), hint="pair") as pairs:
-                    low = builder.mul(pairs.variable, double)
+
+                def pair(number: Number, values: list[LoopValue]) -> list[LoopValue]:
+                    low = builder.mul(builder.numbers.value(number), double)
                     middle = builder.minimum(builder.add(low, width), size)
                     high = builder.minimum(builder.add(low, double), size)
                     self._merge(source, target, low, middle, high)
+                    return values
+
+                counted_loop(builder, 0, builder.op("div", last, double), pair, hint="pair")
                 rounds.yield_(double, target)
         return rounds.results[1]
 
@@ -311,8 +329,9 @@ class _Merge:
     ) -> None:  # fmt: skip
         """The runs [low, middle) and [middle, high) of one half as one run of the other."""
         builder, one = self.builder, self._number(1)
-        with builder.loop(low, high, carried=[low, middle], hint="k") as loop:
-            left, right = loop.carried
+
+        def taken(number: Number, runs: list[LoopValue]) -> list[LoopValue]:
+            left, right = runs
             left_key = builder.load(self.keys, Index.of(0, source, left))
             right_key = builder.load(self.keys, Index.of(0, source, right))
             in_order = builder.compare("le", left_key, right_key)
@@ -321,9 +340,11 @@ class _Merge:
             takes_left = builder.op("and", left_open, builder.op("or", right_done, in_order))
             chosen = builder.select(takes_left, left, right)
             position = builder.load(self.positions, Index.of(0, source, chosen))
-            place = Index.of(0, target, loop.variable)
+            place = Index.of(0, target, builder.numbers.value(number))
             builder.store(self.keys, place, builder.select(takes_left, left_key, right_key))
             builder.store(self.positions, place, position)
             # What is at neither end goes on by one.
             step = builder.convert(takes_left, DType.i64)
-            loop.yield_(builder.add(left, step), builder.add(right, builder.sub(one, step)))
+            return [builder.add(left, step), builder.add(right, builder.sub(one, step))]
+
+        counted_loop(builder, low, high, taken, [low, middle], hint="k")

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard
 
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
-from graphc.ir.dims import Extent, greatest, known_number, least
+from graphc.ir.dims import Extent, always_lt, greatest, known_number, least
 
 Number = LoopValue | Extent
 Bound = LoopValue | int
@@ -103,6 +103,12 @@ class Numbers:
     def compare(self, sign: str, x: Number, y: Number) -> LoopValue:
         """`sign` is one of eq ne lt le gt ge."""
         return self._writer.op(sign, self.value(x), self.value(y))
+
+    def nonzero(self, number: Number) -> LoopValue | None:
+        """The test that a number, which is not negative, is not 0; None where that is known."""
+        if is_known(number) and always_lt(0, number):
+            return None
+        return self.compare("ne", number, 0)
 
     def index(self, *terms: tuple[Number, Extent]) -> Index:
         """The offset Σ factor · number."""

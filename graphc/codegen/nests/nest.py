@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from graphc.codegen.loop_ir.numbers import Number
 from graphc.codegen.nests.tails import Run, Tail
-from graphc.ir.dims import Extent, always_le, ceil_div, fixed
+from graphc.ir.dims import Extent, always_le, ceil_div, fixed, remainder
 from graphc.ops.kinds.index_expr import Expr
 from graphc.records import field, record
 from graphc.system import IMPORTING
@@ -34,6 +34,8 @@ class Role(Enum):
     SOURCES = "sources"
     """What is combined into results, at positions that are data: inside loops over elements those
     whose positions these loops are at."""
+    KEYS = "keys"
+    """What decides in which order results are: all of a line, and as data."""
 
     def __str__(self) -> str:
         return self.value
@@ -109,6 +111,11 @@ class Split:
         return self.extent % self.size
 
     @property
+    def left(self) -> int:
+        """The rest as a number. Raises UndecidedSizeError where it is a size."""
+        return remainder(self.extent, self.size)
+
+    @property
     def tiles(self) -> Extent:
         """How many tiles there are."""
         if self.tail is Tail.RUNS:
@@ -136,7 +143,7 @@ class Split:
         """Its runs of equal tiles: those it has, or the whole tiles, and what is left."""
         if self.tail is Tail.RUNS:
             return self.runs
-        whole, rest = fixed(self.whole), fixed(self.rest)
+        whole, rest = fixed(self.whole), self.left
         runs = [Run(0, 0, whole, self.size)] if whole else []
         return (*runs, *([Run(whole, whole * self.size, 1, rest)] if rest else []))
 

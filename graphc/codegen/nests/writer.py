@@ -211,8 +211,9 @@ class _Writer:
         tests = []
         if part is not None:
             tests.append(self.numbers.compare("eq", part[1], split.tiles))
-        if not isinstance(rest, int):
-            tests.append(self.numbers.compare("ne", rest, 0))
+        is_there = self.numbers.nonzero(rest)
+        if is_there is not None:
+            tests.append(is_there)
         if not tests:
             last()
             return
@@ -378,7 +379,7 @@ class _Writer:
             number = outer.first
             body(Span(number, number * split.size, split.size, split.rest, is_rest=True))
             return
-        size = fixed(split.rest) if outer.is_last else split.size
+        size = split.left if outer.is_last else split.size
 
         assert outer.count is not None
         is_there = not loop.padded or outer.count == outer.size
@@ -419,7 +420,7 @@ class _Writer:
         with b.if_(self.numbers.compare("gt", outer.count, outer.whole)) as branch:
             with branch.then():
                 self.addresses.bind(inside, self.numbers.value(outer.whole), b.block)
-                first, rest = of(split.whole * split.size), fixed(split.rest)
+                first, rest = of(split.whole * split.size), split.left
                 body(Span(of(split.whole), first, rest, inside=of(inside), is_rest=True))
             with branch.otherwise():
                 pass

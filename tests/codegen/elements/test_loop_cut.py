@@ -15,6 +15,8 @@ from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import For, Kernel, LoopValue, walk
 from graphc.codegen.loop_ir.verifier import verify
+from graphc.errors import UndecidedSizeError
+from graphc.ir.dims import dim
 from graphc.ir.types import DType
 from graphc.ops.kinds.index_expr import Expr
 
@@ -74,6 +76,12 @@ def test_each_element_is_in_one_tile(extent: int) -> None:
     interpreter.run(kernel, [counts])
     assert (counts == (extent > 0)).all()
     assert (cut.whole, cut.rest, cut.tiles) == (extent // TILE, extent % TILE, -(-extent // TILE))
+
+
+def test_what_is_left_has_to_be_a_number_where_it_is_written_out() -> None:
+    assert LoopCut(TILE * dim("n") + 3, TILE).left == 3
+    with pytest.raises(UndecidedSizeError, match="has to be a number"):
+        LoopCut(dim("n"), TILE).each(Addresses(LoopBuilder("each")), "tile", lambda *_: None)
 
 
 NO_LOOPS = {

@@ -17,6 +17,7 @@ from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK
 from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm import jit
 from graphc.codegen.loop_ir import interpreter
+from graphc.codegen.loop_ir.nodes import For, walk
 from graphc.codegen.target import Target, executable, named, running
 from graphc.ir.handle import broadcast_to
 from graphc.ops import contract, indexing, movement, order, reduce
@@ -442,6 +443,14 @@ def test_the_first_of_a_sort_are_its_first(length: int, dtype: str, descending: 
     whole, *results = run_on(g.finish(order.argsort(v, **options), *first), [x])
     for count, positions in zip(counts, results, strict=True):
         assert np.array_equal(positions, whole[:, :count])
+
+
+def test_what_all_is_taken_of_has_no_loop_over_others() -> None:
+    """Lines of three: one over lines, one that inserts, one that stores."""
+    g = graphc.GraphBuilder("sort")
+    body = g.finish(order.argsort(g.input("x", "f32[4,3]"), axis=1))
+    kernel = lower(KernelSpec("sort", body), named("x86-64-v3"))
+    assert sum(isinstance(statement, For) for statement in walk(kernel.body)) == 3
 
 
 @pytest.mark.parametrize("descending", [False, True])

@@ -12,7 +12,7 @@ import pytest
 
 from graphc.codegen.loop_ir import interpreter
 from graphc.codegen.loop_ir.builder import LoopBuilder
-from graphc.codegen.loop_ir.nodes import Let, walk
+from graphc.codegen.loop_ir.nodes import Let, LoopValue, walk
 from graphc.codegen.loop_ir.numbers import Number, Numbers, is_known, known_range
 from graphc.ir.dims import Dim, Symbol, dim
 from graphc.ir.types import DType
@@ -92,6 +92,21 @@ def test_where_tiles_of_a_range_end() -> None:
     b.numbers.tile_end(start, 4, 4 * N)
     added = [each.opcode for each in b.block.statements[before:] if isinstance(each, Let)]
     assert "minimum" not in added, "all are whole"
+
+
+def test_whether_a_number_is_0_is_asked_where_that_is_not_known() -> None:
+    b = LoopBuilder("kernel")
+    b.declare_sizes([N.symbol])  # type: ignore[union-attr,list-item]
+    assert b.numbers.nonzero(3) is None and b.numbers.nonzero(N) is None, "n is 12 or more"
+    assert b.numbers.nonzero(N % 5) is not None and b.numbers.nonzero(b.numbers.value(N))
+    for number in (0, 3):
+        for form in FORMS:
+            held = evaluated(lambda b, n: as_number(b, n.nonzero(formed(b, number, form))))[0]  # noqa: B023
+            assert held == (number > 0), (number, form)
+
+
+def as_number(b: LoopBuilder, test: LoopValue | None) -> LoopValue:
+    return b.const(DType.i64, 1) if test is None else b.convert(test, DType.i64)
 
 
 def test_a_range_of_numbers_is_known() -> None:

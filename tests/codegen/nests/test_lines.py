@@ -118,10 +118,18 @@ FAULTS: dict[str, tuple[str, str, str, Callable[[Nest], Nest], str]] = {
         "N7", "sort", "lines", lambda n: hoisted(n, "runs", "line"), "axis lines"
     ),
     "keys of a part of a line": (
-        "N7", "sort", "lines", lambda n: effect(n, "ascending keys", covers=()), "a part of axis k"
+        "N7", "sort", "lines", lambda n: in_place_of(n, "in"), "a part of axis n"
+    ),
+    "an axis of too few keys": (
+        "N2", "sort", "lines",
+        lambda n: replace(n, axes=(*n.axes[:2], replace(n.axes[2], extent=20))), "20 of 21",
+    ),
+    "a part of what is selected": (
+        "N7", "selection", "lines", lambda n: effect(n, "ascending keys", covers=("n",)),
+        "a part of axis k",
     ),
     "room for less than a line": (
-        "N9", "sort", "lines", lambda n: stage(n, "runs", room=(("k", 20),)), "axis k"
+        "N9", "sort", "lines", lambda n: stage(n, "runs", room=(("n", 20),)), "axis n"
     ),
     "positions of a part of a line": (
         "N3", "sort", "lines", lambda n: in_place_of(n, "out"), "axis k"

@@ -84,9 +84,17 @@ def test_chains_of_any_length() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_of_any_depth(causal: bool) -> None:
     """Rows of q and k of any length: what is transposed of the last panel has room."""
-    sizes = along(0, 1, 8, 21)
-    operands: list[Operand] = [(2, 5, N), (2, 19, N), (2, 19, 6)]
-    compare(lambda *x: forward(*x, causal=causal), operands, sizes)
+    of_any: list[Operand] = [(2, 5, N), (2, 19, N), (2, 19, 6)]
+    compare(lambda *x: forward(*x, causal=causal), of_any, along(0, 1, 8, 21))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [0, 3])
+def test_of_a_depth_in_vectors(left: int) -> None:
+    """What whole vectors leave is a number: it has code of its own."""
+    depth = 16 * N + left
+    operands: list[Operand] = [(2, 5, depth), (2, 19, depth), (2, 19, 6)]
+    compare(forward, operands, along(0, 1, 9))
 
 
 @pytest.mark.slow

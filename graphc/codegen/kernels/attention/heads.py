@@ -20,8 +20,8 @@ from graphc.codegen.kernels.attention.results import Destination, stored
 from graphc.codegen.kernels.common import declare_buffers
 from graphc.codegen.loop_ir.builder import LoopBuilder
 from graphc.codegen.loop_ir.nodes import Buffer, LoopValue
-from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, ceil_div, fixed, known_number
+from graphc.codegen.loop_ir.numbers import Number, known_range
+from graphc.ir.dims import Extent, ceil_div, known_number
 from graphc.ir.nodes import Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr
@@ -86,12 +86,13 @@ class AttentionContext:
 
     def packed(self, source: GraphValue, name: str) -> Matrix:
         """Scratch for the transpose of an operand, as panels of a tile's columns: [panel][depth]
-        [columns of a tile], the columns being the operand's rows. Of a depth known only at run time
+        [columns of a tile], the columns being the operand's rows. Of a depth that leaves a size,
         whole vectors are transposed: rows behind a panel's last are overwritten by the next panel,
         those behind the last panel have room of their own."""
         panels = ceil_div(self.plan.vectors, TILE_VECTORS)
         depth = self.body.type_of(source).shape[-1]
-        behind = 0 if isinstance(depth, int) else self.plan.lanes - 1
+        rest = known_number(depth % self.plan.lanes)
+        behind = self.plan.lanes - 1 if rest is None else 0
         return self.scratch(name, panels * depth + behind, TILE_VECTORS * self.plan.lanes)
 
 
@@ -190,15 +191,15 @@ class Heads:
         self, columns: Extent, body: Callable[[Number, int], None], straight: bool = False
     ) -> None:
         """`body(number of the tile, vectors)` for the tiles of a row of so many columns, in a loop
-        or `straight` on; the number of the last one is no value of a loop. Where its vectors are a
-        size, there is code for each number of them."""
+        or, where they are a number, `straight` on; the number of the last one is no value of a
+        loop. Where its vectors are a size, there is code for each number of them."""
         whole = LoopCut(columns, self.tile_vectors * self.lanes).whole
         rest = self.padded(columns) // self.lanes - whole * self.tile_vectors
-        if straight:
-            for number in range(fixed(whole)):
-                body(number, self.tile_vectors)
-        else:
+        numbers = known_range(0, whole) if straight else None
+        if numbers is None:
             self.loop(0, whole, "columns", lambda number: body(number, self.tile_vectors))
+        for number in numbers or ():
+            body(number, self.tile_vectors)
         left = known_number(rest)
         if left:
             body(whole, left)

@@ -15,7 +15,7 @@ from graphc.codegen.elements.shuffles import transpose
 from graphc.codegen.kernels.attention.heads import Heads, Matrix
 from graphc.codegen.loop_ir.nodes import Index, LoopValue
 from graphc.codegen.loop_ir.numbers import Number
-from graphc.ir.dims import Extent, at_least, ceil_div
+from graphc.ir.dims import Extent, at_least, at_most, ceil_div, known_number
 from graphc.ir.nodes import INPUT
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ops.kinds.index_expr import Expr, Variable, flatten, of
@@ -53,14 +53,14 @@ class Operands(Heads):
         self, columns: Extent, start: Taint, body: Callable[[Expr, Taint], Taint],
         group: int = GROUP,
     ) -> Taint:  # fmt: skip
-        """Folds `body` over the vectors of a row, the incomplete one by itself; of a row whose
-        length is known only at run time, each as if it were incomplete."""
-        if not isinstance(columns, int):
-            every = ceil_div(columns, self.lanes)
+        """Folds `body` over the vectors of a row, the incomplete one by itself; of a row that
+        groups of vectors leave a size of, each as if it were incomplete."""
+        every, groups = ceil_div(columns, self.lanes), columns // self.lanes // group
+        rest = known_number(every - groups * group)
+        if rest is None:
             return self.fold(
                 every, "v", start, lambda i, taint: body(self.positions.expression(i, every), taint)
             )
-        groups = columns // self.lanes // group
 
         def several(first: Expr, count: int, taint: Taint) -> Taint:
             for i in range(count):
@@ -71,7 +71,6 @@ class Operands(Heads):
             groups, "v", start,
             lambda i, taint: several(self.positions.expression(i, groups) * group, group, taint),
         )  # fmt: skip
-        rest = -(-columns // self.lanes) - groups * group
         return several(of(groups * group), rest, folded)
 
     def scaled(self, value: LoopValue) -> LoopValue:
@@ -155,9 +154,8 @@ class Operands(Heads):
                 self.vector(source, number, depth, lambda column, row=row: (row, column))  # type: ignore[misc]
                 for row in rows
             ]
-            known = number.is_constant
-            behind = depth - number.number * self.lanes if known else self.lanes
-            count = min(self.lanes, behind)
+            left = depth - number.constant * self.lanes if number.is_constant else self.lanes
+            count = at_most(left, self.lanes)
             start, _ = self.addresses.offset(number * (panels.stride * self.lanes))
             for i, vector in enumerate(transpose(self.builder, vectors)[:count]):
                 place = base + start + self.numbers.index((i, panels.stride))

@@ -19,8 +19,9 @@ from graphc.codegen.kernels.attention.operands import Operands
 from graphc.codegen.kernels.contraction.problem.k_blocks import K_BLOCK, first_addend, is_one_block
 from graphc.codegen.loop_ir.nodes import LoopValue
 from graphc.codegen.loop_ir.numbers import Number, is_known
-from graphc.ir.dims import Extent, always_le
+from graphc.ir.dims import Extent
 from graphc.ir.types import DType
+from graphc.ops.kinds.index_expr import of
 
 Finish = Callable[[list[LoopValue], Number, Number, int], None]
 """Takes the sums of a tile: `finish(sums, first row within the block, first column, vectors)`."""
@@ -90,9 +91,7 @@ class AttentionKernel(Operands):
     def may_end(self, column: Number, vector: int, columns: Extent) -> bool:
         """Whether a row of so many columns may end within a vector of the tile at `column`: it does
         so in the last one of a tile of its own, whose column is known ahead."""
-        if not is_known(column):
-            return False
-        return not always_le(column + (vector + 1) * self.lanes, columns)
+        return is_known(column) and not of(column + (vector + 1) * self.lanes - 1).below(columns)
 
     def _masked(self, scores: LoopValue, row: Number, column: Number, vector: int) -> LoopValue:
         """A vector of scores of a tile with the mask."""

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from graphc.codegen.kernels.common import lanes_within
 from graphc.codegen.kernels.elementwise.destinations import StoreDestination
-from graphc.ir.dims import always_le, known_number
+from graphc.ir.dims import known_number
 from graphc.ir.nodes import INPUT, Graph
 from graphc.ir.nodes import Value as GraphValue
 from graphc.ir.registry import lookup
@@ -226,7 +226,7 @@ def _choose_lanes(domain: Domain, loops: tuple[AxisLoop, ...]) -> int:
             continue
         down += linear.coefficient(inner) == 1
         others = [v for v in linear.variables() if v.name.startswith("r")]
-        along += any(linear.coefficient(v) == 1 and not always_le(v.extent, 3) for v in others)
+        along += any(linear.coefficient(v) == 1 and not of(v).below(3) for v in others)
     if along > down:
         return 1
     return lanes_within(domain.problem.lanes, inner.extent)
