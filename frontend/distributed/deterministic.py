@@ -38,23 +38,28 @@ DEFAULT_SHARES = 8
 
 
 class _Setting:
-    """Into how many shares batches are divided; None: not at all."""
+    """Into how many shares batches are divided (None: not at all), and whether those of a rank may
+    be one program."""
 
     shares: int | None = None
+    one_program: bool = True
 
 
 SETTING = _Setting()
 
 
-def set_deterministic(mode: bool = True, *, shares: int = DEFAULT_SHARES) -> None:
+def set_deterministic(
+    mode: bool = True, *, shares: int = DEFAULT_SHARES, one_program: bool = True
+) -> None:
     """Have DistributedDataParallel give the same bits on 1, 2, 4, … ranks, up to `shares`; before
-    or after a model is made. Raises ValueError where `shares` is no power of two, or the number of
-    ranks does not divide it."""
+    or after a model is made. The shares of a rank run as one compiled program where they can, to
+    the bits of one after another; with `one_program=False` the model is called for each. Raises
+    ValueError where `shares` is no power of two, or the number of ranks does not divide it."""
     if not isinstance(shares, int) or shares < 1 or shares & (shares - 1):
         raise ValueError(f"shares must be a power of two, not {shares!r}")
     if mode and HERE.world is not None:
         check_divides(shares, HERE.world.transport.size)
-    SETTING.shares = shares if mode else None
+    SETTING.shares, SETTING.one_program = shares if mode else None, one_program
 
 
 def get_deterministic() -> int | None:
