@@ -34,15 +34,15 @@ from frontend.distributed.deterministic import (
 from frontend.distributed.share_state import drawn_inside
 from frontend.distributed.traced_shares import RanShares
 from frontend.engine.compiled.compiler import CompiledFunction
-from frontend.engine.compiled.differentiable import written_by
+from frontend.engine.compiled.differentiable import NOTHING, written_by
 from frontend.engine.compiled.options import Options
 from frontend.engine.compiled.stance import STANCE
 from frontend.engine.eager.gradients.backward import behind, run_backward
-from frontend.engine.eager.tape import TapeNode, edge_of
+from frontend.engine.eager.tape import Saves, TapeNode, edge_of, record
 from frontend.engine.outside.kinds import OURS, is_installed, module_of, package_of
 from frontend.engine.tensors.generator import default_generator
 from frontend.engine.tensors.state import STATE, no_grad
-from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import zeros_like
 from frontend.functions.shape import stack
 from frontend.nn.modules.backward_hooks import HooksIdentity
@@ -130,7 +130,25 @@ class CompiledShares(Shares):
         )
         out, out_spec = tree_flatten(outputs)
         shares = _SharesOfOneCall(self, leaves, spec, before)
-        return self._joined(shares, leaves, [out], [cuts], out_spec)
+        return tree_unflatten(self._shown(shares, leaves, out, cuts), out_spec)
+
+    def _shown(
+        self, differentiates: _SharesOfOneCall, leaves: list[Any], out: list[Any], cuts: list[Any]
+    ) -> list[Any]:
+        """As `_joined`, where the program has joined the outputs: other tensors over their memory,
+        which nobody else reads, with their history."""
+        self.calls += 1
+        results = [make(x._value, x.tensor_type) if isinstance(x, Tensor) else x for x in out]
+        wanting = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+        operands = (self.anchor, *wanting, *self.reducer.parameters)
+        active = [i for i, x in enumerate(out) if isinstance(x, Tensor) and x.requires_grad]
+        if active:
+            kinds = tuple([x.tensor_type for x in operands])
+            active_results = tuple([results[i] for i in active])
+            saves = Saves(kinds, tuple([x.tensor_type for x in active_results]), NOTHING)
+            op = _Program(differentiates, [out], [cuts], len(wanting), active, len(operands))
+            record(op, {}, operands, active_results, saves)
+        return results
 
     def _run(self, args: Any, keywords: Any, inputs: Any, kwargs: Any) -> Any:
         """What the program gives for the rows of this rank; None where it cannot be traced."""
@@ -193,6 +211,29 @@ class CompiledShares(Shares):
         return parts, taken
 
 
+class _Program:
+    """The op of the tape node of one call of the program, differentiated as `JoinedShares`."""
+
+    name = "JoinedShares"
+
+    def __init__(
+        self, shares: _SharesOfOneCall, parts: Any, taken: Any, inputs: int, tensors: list[int],
+        operands: int,
+    ):  # fmt: skip
+        self.shares, self.parts, self.taken = shares, parts, taken
+        self.inputs, self.tensors = inputs, tensors
+        self.rest = [None] * (operands - 1 - inputs)
+        self.sweep: tuple[tuple[bool, ...] | None, bool] = (None, False)
+
+    @property
+    def _sweep(self) -> tuple[tuple[bool, ...] | None, bool]:
+        return self.sweep
+
+    def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
+        incoming = gradients if isinstance(gradients, tuple) else (gradients,)
+        return tuple(JoinedShares.backward(self, *incoming)[4:])
+
+
 class _SharesOfOneCall:
     """What differentiates the shares of one call of the program: it was called with `leaves`, and
     `start` is the state of the generator before it."""
@@ -229,7 +270,10 @@ class _SharesOfOneCall:
             return shares.backward(
                 parts, taken, cotangents, accumulates=accumulates, retain_graph=retain_graph
             )
-        place = shares._begin(0) if accumulates else None
+        place = None
+        if accumulates:
+            shares._begin(0)
+            place = shares.stores[0].place_any
         wanting = [x for x in cuts if isinstance(x, Tensor) and x.requires_grad]
         gradients = run_backward(
             roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,

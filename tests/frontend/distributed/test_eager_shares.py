@@ -192,6 +192,26 @@ def test_ranks_may_run_shares_in_different_ways() -> None:
     assert str(first) == str(second) == str(alone)
 
 
+def _frozen_statistics(rank: int, count: int) -> None:
+    """A norm that is switched to eval between steps keeps its statistics, and takes them again."""
+    net = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3))
+    model, seen = DDP(net), []
+    dist.set_deterministic(True, shares=SHARES)
+    for training in (True, False, True):
+        net[1].train(training)
+        for _ in range(2):
+            model(torch.from_numpy(X)).square().mean().backward()
+        seen.append((int(net[1].num_batches_tracked), net[1].running_mean.numpy().tobytes()))
+    dist.set_deterministic(False)
+    assert [tracked for tracked, _ in seen] == [2 * SHARES, 2 * SHARES, 4 * SHARES]
+    assert seen[0] == seen[1] != seen[2]
+
+
+@pytest.mark.slow
+def test_norms_are_looked_for_again_where_a_module_changed() -> None:
+    checked(1, _frozen_statistics)
+
+
 def _reasons(rank: int, count: int) -> None:
     """Whoever asks for shares one by one, or is to see them, has them so, and is told."""
     x, backward = torch.from_numpy(X), lambda loss: loss.square().mean().backward()
