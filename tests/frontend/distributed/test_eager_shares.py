@@ -122,12 +122,12 @@ ONE_BY_ONE = {
 }
 
 
-def _trained(body: Any, one_program: bool) -> tuple[Any, Any]:
+def _trained(body: Any, one_program: bool, compiled: bool = False) -> tuple[Any, Any]:
     """What five steps leave behind everywhere; and the model."""
     KEPT.clear()
     torch.manual_seed(0)
     net = Net(body)
-    model, printed, found = DDP(net), io.StringIO(), []
+    model, printed, found = DDP(torch.compile(net) if compiled else net), io.StringIO(), []
     dist.set_deterministic(True, shares=SHARES, one_program=one_program)
     for step in range(5):
         FACTOR["now"] = 1.0 + step
@@ -156,6 +156,18 @@ def _the_same(rank: int, count: int, bodies: Any) -> None:
         told = model.explain_shares()
         assert ("could not be traced" in told) == (body in ONE_BY_ONE), told
         assert ONE_BY_ONE.get(body, "") in " ".join(told.split()), told
+
+
+def _compiled(rank: int, count: int) -> None:
+    for body in (prints, appends):
+        by_share, _ = _trained(body, False)
+        found, model = _trained(body, True, compiled=True)
+        assert found == by_share and not model._steps.shares.told
+
+
+@pytest.mark.slow
+def test_a_compiled_model_prints_and_appends_in_each_step_too() -> None:
+    checked(1, _compiled)
 
 
 @pytest.mark.slow
