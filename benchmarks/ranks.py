@@ -14,6 +14,7 @@ whole), all on the same threads, by turns in one run:
 - exchange: the all-reduce of arrays as large as the buckets, averaged
 - ranks: the step of all ranks, and its ratio to own + exchange
 - shares: the same with `set_deterministic`, its ratio to own + exchange, and to pieces + exchange
+  (of an eager model too the shares of a rank are one program)
 
 Before anything is timed steps run until nothing compiles in the background. A row is timed for at
 most `--seconds`, and once at least: what is slow has fewer rounds than `--steps`. A call takes as

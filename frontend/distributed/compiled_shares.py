@@ -1,55 +1,103 @@
-"""`set_deterministic` with a compiled model: the shares of a rank are one program, and their
-gradients another, in which they add up as a tree.
+"""`set_deterministic` with the shares of a rank as one program, and their gradients as another, in
+which they add up as a tree.
 
-in : a compiled model, and the shares that this rank has of a batch
+in : a model, compiled or not, and the shares that this rank has of a batch
 out: its outputs; backward gives the sums over the rank's shares, to the bits of shares one by one
 
 The programs are those of a function in which the shares stand one behind another. Only sums come
 out of it: where what each share gives is asked for (another backward adds to it, a hook looks at
 it), or an output is left out of the loss, the shares are computed again, one by one, and so are all
 later ones of this model. So they are where the function cannot be traced.
+
+Of a model that is not compiled nobody said that Python in it may be run once for many calls. What
+it does in forward each call of the program repeats, or the trace is refused (`engine.tracing`); so
+this refuses besides what the trace does not see: code of the user's in backward, and that of
+installed packages.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
-from frontend.distributed.deterministic import JoinedShares, Shares, cut, share_of, tree_of
+from frontend.distributed.deterministic import (
+    SETTING,
+    JoinedShares,
+    Shares,
+    cut,
+    share_of,
+    tree_of,
+)
 from frontend.distributed.share_state import drawn_inside
 from frontend.distributed.traced_shares import RanShares
 from frontend.engine.compiled.compiler import CompiledFunction
-from frontend.engine.compiled.differentiable import written_by
+from frontend.engine.compiled.differentiable import NOTHING, written_by
+from frontend.engine.compiled.options import Options
 from frontend.engine.compiled.stance import STANCE
-from frontend.engine.eager.gradients.backward import run_backward
+from frontend.engine.eager.gradients.backward import behind, run_backward
+from frontend.engine.eager.tape import Saves, TapeNode, edge_of, record
+from frontend.engine.outside.kinds import OURS, is_installed, module_of, package_of
 from frontend.engine.tensors.generator import default_generator
 from frontend.engine.tensors.state import STATE, no_grad
-from frontend.engine.tensors.tensor import Tensor
+from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.creation import zeros_like
 from frontend.functions.shape import stack
+from frontend.nn.modules.backward_hooks import HooksIdentity
 from frontend.utils._pytree import tree_flatten, tree_unflatten
-from graphc.errors import GraphError
+from graphc.errors import TraceError
 from graphc.records import replace
 
+MOST_TRACES = 6
+"""Traces of a model that was not compiled. Behind them its shares go one by one: each takes what
+many steps do."""
 
-def has_program(call: Any) -> bool:
-    """Whether the shares of what is called so may be one program: it rounds as each alone does."""
-    return isinstance(call, CompiledFunction) and call.options.level != "relaxed"
+
+def no_program_because(call: Any) -> str:
+    """Why the shares of what is called so are no program, whatever is asked of them; "" where they
+    may be one."""
+    compiled = call if isinstance(call, CompiledFunction) else call._compiled_call_impl
+    if compiled is not None:
+        return 'compile(level="relaxed")' if compiled.options.level == "relaxed" else ""
+    for kind in dict.fromkeys(map(type, call.modules())):
+        if any([is_installed(module_of(each)) for each in kind.__mro__]):
+            return (
+                f"{kind.__name__} is of an installed package, and what Python does there besides "
+                "computing is not seen: compile the model"
+            )
+    return ""
 
 
 class CompiledShares(Shares):
-    """The shares of one compiled model on this rank."""
+    """The shares of one model on this rank, which is compiled or not. `program` gives them; None
+    where none does, `given_up` is why."""
 
     def __init__(self, reducer: Any, module: Any, call: Any, count: int):
         super().__init__(reducer, module, call, count)
-        dynamic = call.options.dynamic if isinstance(call.options.dynamic, bool) else None
-        options = replace(call.options, fullgraph=True, dynamic=dynamic)
-        self.program: CompiledFunction | None = CompiledFunction(self._on_shares, options)
+        self.told: Counter[str] = Counter()  # of calls whose shares went one by one, why
+        self.given_up = no_program_because(call)
+        self.is_compiled = isinstance(call, CompiledFunction)
+        options = Options()
+        if self.is_compiled:
+            dynamic = call.options.dynamic if isinstance(call.options.dynamic, bool) else None
+            options = replace(call.options, fullgraph=False, dynamic=dynamic)
+        self.program: CompiledFunction | None = None
+        if not self.given_up:
+            # What it cannot trace is told here, not by a warning: it runs as it would without.
+            self.program = CompiledFunction(self.all_shares, replace(options, apart=True))
 
-    def _on_shares(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The traced function: outputs, and what shares add to the running statistics."""
+    def all_shares(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The traced function: outputs, and what shares add to the running statistics. None outside
+        of a trace: it could not be traced."""
+        if STATE.mode is None:
+            return None
         leaves, spec = tree_flatten((inputs, kwargs))
-        ran = RanShares(self, self.call.function, leaves, spec)
+        call = self.call.function if self.is_compiled else self.call
+        ran = RanShares(self, call, leaves, spec)
+        if not self.is_compiled:
+            _check_backward(ran.parts)
         with no_grad():
             changes = [stack(column) for column in zip(*ran.changes)]
             ran.put_back()
@@ -60,7 +108,9 @@ class CompiledShares(Shares):
         return tree_unflatten(list(results), ran.out_spec), changes
 
     def forward(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not self._takes_sums() or self.calls or STATE.mode is not None:
+        because = self._seen_because() or self._apart_because()
+        if because:
+            self.told[because] += 1
             return super().forward(inputs, kwargs)
         self.check_callable()
         leaves, spec = tree_flatten((inputs, kwargs))
@@ -69,35 +119,86 @@ class CompiledShares(Shares):
         cuts = [cut(leaf, 0, rows * self.mine) for leaf in leaves]
         args, keywords = tree_unflatten(cuts, spec)
         before = default_generator.state_arrays()
-        try:
-            assert self.program is not None
-            outputs, changes = self.program(*args, **keywords)
-        except GraphError as error:
-            if not error.is_refusal or written_by(error):
-                raise
-            self.program = None
+        results = self._run(args, keywords, inputs, kwargs)
+        if results is None:
+            self.told["it could not be traced"] += 1
             return super().forward(inputs, kwargs)
+        outputs, changes = results
         self.drawn = drawn_inside(before, default_generator.inside)
         self._settle_statistics(
             kept, [[x._array("BatchNorm")[j] for x in changes] for j in range(self.mine)]
         )
         out, out_spec = tree_flatten(outputs)
         shares = _SharesOfOneCall(self, leaves, spec, before)
-        return self._joined(shares, leaves, [out], [cuts], out_spec)
+        return tree_unflatten(self._shown(shares, leaves, out, cuts), out_spec)
 
-    def _takes_sums(self) -> bool:
-        """Whether sums over the shares are all that is asked for."""
-        return (
-            self.program is not None
-            and STANCE.now == "default"
-            and self.reducer.syncs()
-            and not self.hold_gradients()
-            and not any([p._hooks for p in self.reducer.parameters])
-        )
+    def _shown(
+        self, differentiates: _SharesOfOneCall, leaves: list[Any], out: list[Any], cuts: list[Any]
+    ) -> list[Any]:
+        """As `_joined`, where the program has joined the outputs: other tensors over their memory,
+        which nobody else reads, with their history."""
+        self.calls += 1
+        results = [make(x._value, x.tensor_type) if isinstance(x, Tensor) else x for x in out]
+        wanting = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+        operands = (self.anchor, *wanting, *self.reducer.parameters)
+        active = [i for i, x in enumerate(out) if isinstance(x, Tensor) and x.requires_grad]
+        if active:
+            kinds = tuple([x.tensor_type for x in operands])
+            active_results = tuple([results[i] for i in active])
+            saves = Saves(kinds, tuple([x.tensor_type for x in active_results]), NOTHING)
+            op = _Program(differentiates, [out], [cuts], len(wanting), active, len(operands))
+            record(op, {}, operands, active_results, saves)
+        return results
 
-    def again(self, leaves: list[Any], spec: Any, start: Any) -> tuple[Any, Any]:
-        """Forward one by one, from a state of the generator: outputs and inputs by share."""
-        self.program = None
+    def _run(self, args: Any, keywords: Any, inputs: Any, kwargs: Any) -> Any:
+        """What the program gives for the rows of this rank; None where it cannot be traced."""
+        program = self.program
+        assert program is not None
+        try:
+            return program(*args, **keywords)
+        except Exception as error:
+            if self.is_compiled or written_by(error):
+                raise
+            failed = error
+        finally:
+            if not self.is_compiled and len(program.trace_reasons) == MOST_TRACES:
+                self.given_up = f"traced {MOST_TRACES} times, {program.trace_reasons[-1]}"
+                self.program = None
+        # It has done nothing: op by op the same comes, and leaves behind what eager code does.
+        super().forward(inputs, kwargs)
+        raise failed
+
+    def _seen_because(self) -> str:
+        """Why the shares of a call go one by one, so that somebody sees them; "" for no reason."""
+        if not SETTING.one_program:
+            return "set_deterministic(one_program=False)"
+        if STANCE.now != "default":
+            return f"compiler.set_stance({STANCE.now!r})"
+        if STATE.mode is not None or STATE.detect_anomaly or STATE.saved_hooks is not None:
+            return "a mode, detect_anomaly() or saved_tensors_hooks() is on"
+        if not self.is_compiled and sys.gettrace() is not None:
+            return "a debugger or its like looks on (sys.settrace)"
+        return "the model is called twice before one backward" if self.calls else ""
+
+    def _apart_because(self) -> str:
+        """Why the gradients of each share are asked for, not sums alone; "" for no reason."""
+        if self.program is None:
+            return self.given_up
+        if not self.reducer.syncs() or self.hold_gradients():
+            return "no_sync() adds up share by share"
+        hooked = any([p._hooks for p in self.reducer.parameters])
+        return "hooks of parameters look at gradients of shares" if hooked else ""
+
+    def explain(self) -> str:
+        """Which calls were one program and which not, why not, and what the program is."""
+        lines = [f"{self.count} shares, {self.mine} on this rank"]
+        lines += [f"one by one, {n} calls: {because}" for because, n in self.told.items()]
+        return "\n".join([*lines, *([] if self.program is None else [self.program.explain()])])
+
+    def again(self, leaves: list[Any], spec: Any, start: Any, because: str) -> tuple[Any, Any]:
+        """Forward one by one, from a state of the generator: outputs and inputs by share. Later
+        calls go so too."""
+        self.program, self.given_up = None, because
         now = default_generator.state_arrays()
         default_generator.put_arrays(start)
         try:
@@ -108,6 +209,29 @@ class CompiledShares(Shares):
         finally:
             default_generator.put_arrays(now)
         return parts, taken
+
+
+class _Program:
+    """The op of the tape node of one call of the program, differentiated as `JoinedShares`."""
+
+    name = "JoinedShares"
+
+    def __init__(
+        self, shares: _SharesOfOneCall, parts: Any, taken: Any, inputs: int, tensors: list[int],
+        operands: int,
+    ):  # fmt: skip
+        self.shares, self.parts, self.taken = shares, parts, taken
+        self.inputs, self.tensors = inputs, tensors
+        self.rest = [None] * (operands - 1 - inputs)
+        self.sweep: tuple[tuple[bool, ...] | None, bool] = (None, False)
+
+    @property
+    def _sweep(self) -> tuple[tuple[bool, ...] | None, bool]:
+        return self.sweep
+
+    def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
+        incoming = gradients if isinstance(gradients, tuple) else (gradients,)
+        return tuple(JoinedShares.backward(self, *incoming)[4:])
 
 
 class _SharesOfOneCall:
@@ -130,19 +254,26 @@ class _SharesOfOneCall:
             for x, cotangent in zip(out, cotangents)
             if isinstance(x, Tensor) and x.requires_grad
         ]
-        sums = not accumulates or (shares._joins_early() and shares._takes_sums())
-        if not sums or any([cotangent is None for _, cotangent in roots]):
+        because = shares._apart_because() if accumulates else ""
+        if accumulates and shares.calls > 1:
+            because = "the model was called twice before one backward"
+        elif any([cotangent is None for _, cotangent in roots]):
+            because = "a loss left out an output"
+        if because:
             if [x._counter[0] for x in self.read] != self.versions:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an "
                     "inplace operation: a parameter or input of a model that is called with "
                     "set_deterministic(True)"
                 )
-            parts, taken = shares.again(self.leaves, self.spec, self.start)
+            parts, taken = shares.again(self.leaves, self.spec, self.start, because)
             return shares.backward(
                 parts, taken, cotangents, accumulates=accumulates, retain_graph=retain_graph
             )
-        place = shares._begin(0) if accumulates else None
+        place = None
+        if accumulates:
+            shares._begin(0)
+            place = shares.stores[0].place_any
         wanting = [x for x in cuts if isinstance(x, Tensor) and x.requires_grad]
         gradients = run_backward(
             roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,
@@ -150,6 +281,21 @@ class _SharesOfOneCall:
         )  # fmt: skip
         shares.take(0, gradients[: len(parameters)])
         return gradients[len(parameters) :]
+
+
+def _check_backward(parts: Sequence[Sequence[Any]]) -> None:
+    """Raise TraceError where backward comes to code of the user's, or keeps gradients for it: what
+    Python does there, no call would repeat."""
+    roots = [x for out in parts for x in out if isinstance(x, Tensor) and x.requires_grad]
+    for node in {*chain.from_iterable(behind(edge_of(root)[0]) for root in roots)}:
+        if not isinstance(node, TapeNode):
+            continue
+        hooked = node.hooks or node.prehooks or node.posthooks or node.retained
+        if hooked or isinstance(node.op, HooksIdentity):
+            raise TraceError("hooks look at gradients inside of the model, or they are retained")
+        function = getattr(node.op, "function", None)
+        if isinstance(function, type) and package_of(function) not in OURS:
+            raise TraceError(f"{function.__name__} is an autograd.Function of its own backward")
 
 
 class SummedShares(JoinedShares):

@@ -25,6 +25,7 @@ from frontend.distributed.share_state import RandomStates, put, put_count, stati
 from frontend.distributed.world import HERE, current
 from frontend.engine.eager.gradients.backward import Place, is_at, run_backward
 from frontend.engine.eager.kernels.native_ops import SMALL
+from frontend.engine.tensors.epoch import EPOCH
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, enable_grad
 from frontend.engine.tensors.tensor import Tensor, make
@@ -38,23 +39,28 @@ DEFAULT_SHARES = 8
 
 
 class _Setting:
-    """Into how many shares batches are divided; None: not at all."""
+    """Into how many shares batches are divided (None: not at all), and whether those of a rank may
+    be one program."""
 
     shares: int | None = None
+    one_program: bool = True
 
 
 SETTING = _Setting()
 
 
-def set_deterministic(mode: bool = True, *, shares: int = DEFAULT_SHARES) -> None:
+def set_deterministic(
+    mode: bool = True, *, shares: int = DEFAULT_SHARES, one_program: bool = True
+) -> None:
     """Have DistributedDataParallel give the same bits on 1, 2, 4, … ranks, up to `shares`; before
-    or after a model is made. Raises ValueError where `shares` is no power of two, or the number of
-    ranks does not divide it."""
+    or after a model is made. The shares of a rank run as one compiled program where they can, to
+    the bits of one after another; with `one_program=False` the model is called for each. Raises
+    ValueError where `shares` is no power of two, or the number of ranks does not divide it."""
     if not isinstance(shares, int) or shares < 1 or shares & (shares - 1):
         raise ValueError(f"shares must be a power of two, not {shares!r}")
     if mode and HERE.world is not None:
         check_divides(shares, HERE.world.transport.size)
-    SETTING.shares = shares if mode else None
+    SETTING.shares, SETTING.one_program = shares if mode else None, one_program
 
 
 def get_deterministic() -> int | None:
@@ -84,9 +90,12 @@ class _Store:
     def place(self, parameter: Any) -> np.ndarray | None:
         """Where backward may write the gradient of a parameter, which it then adds to nothing. A
         small one is copied sooner than it is placed."""
-        if parameter.tensor_type.nbytes <= SMALL or id(parameter) in self.here:
-            return None
-        return self._view(id(parameter)) if id(parameter) in self.reducer.places else None
+        return None if parameter.tensor_type.nbytes <= SMALL else self.place_any(parameter)
+
+    def place_any(self, parameter: Any) -> np.ndarray | None:
+        """The same, of a small one too: what writes all gradients at once places it for nothing."""
+        key = id(parameter)
+        return self._view(key) if key in self.reducer.places and key not in self.here else None
 
     def _view(self, key: int) -> np.ndarray:
         view = self.views.get(key)
@@ -99,12 +108,13 @@ class _Store:
         for p, gradient in zip(parameters, gradients):
             if gradient is None:
                 continue
-            array, view = gradient._array("a gradient"), self._view(id(p))
-            if id(p) in self.here:
+            key, array = id(p), gradient._array("a gradient")
+            view = self._view(key)
+            if key in self.here:
                 add(view, array, view)
             elif not is_at(array, view):
                 view[...] = array
-            self.here.add(id(p))
+            self.here.add(key)
 
     def fill(self, keys: Iterable[int]) -> None:
         """Have zeros for parameters that have no gradient."""
@@ -136,6 +146,7 @@ class Shares:
         self.calls = 0  # of the model since the last backward
         self.random = RandomStates()
         self.drawn = ""
+        self.norms: tuple[object, list[Any]] = (None, [])  # in which epoch they were looked for
         self.anchor = tensor(0.0, dtype=DType.f32, requires_grad=True)
         self.anchor.register_post_accumulate_grad_hook(self._backward_ended)
 
@@ -221,6 +232,13 @@ class Shares:
         return int(rows) // self.mine
 
     def _norms(self) -> list[Any]:
+        """The BatchNorms that take statistics. Raises NotImplementedError for a SyncBatchNorm."""
+        epoch = EPOCH.current  # another one where an attribute of a Module was written
+        if self.norms[0] is not epoch:
+            self.norms = (epoch, self._found_norms())
+        return self.norms[1]
+
+    def _found_norms(self) -> list[Any]:
         norms = []
         for name, module in self.module.named_modules():
             if isinstance(module, SyncBatchNorm) and module.training and self.count > 1:

@@ -21,6 +21,7 @@ import numpy as np
 from frontend.distributed.errors import DistBackendError
 from frontend.distributed.transport import Message
 from frontend.distributed.world import Steps, World, current
+from frontend.engine.tensors.bounded import Bounded
 from graphc.ir.builder import user_location
 
 HEADER = 512
@@ -74,6 +75,7 @@ class Members:
         self.ranks, self.identity = ranks, identity
         self.size = len(ranks)
         self.sequence = 0
+        self.headers: Bounded[tuple[str, str, str], np.ndarray] = Bounded(64)
         world = current()
         self.me = ranks.index(world.transport.rank) if world.transport.rank in ranks else -1
 
@@ -106,10 +108,7 @@ class Round:
     def agree(self) -> Steps:
         """Have all members see that they call the same. Raises DistBackendError on all of them
         where they do not; `owns` is then what each says of itself."""
-        mine = np.zeros(HEADER, np.uint8)
-        said = "\x1f".join((_short(self.name, AGREED), self.own, ""))
-        content = (said + self.place[-(HEADER - len(said.encode())) :]).encode()[:HEADER]
-        mine[: len(content)] = np.frombuffer(content, np.uint8)
+        mine = self._header()
         boxes = np.zeros((self.size, HEADER), np.uint8)
         boxes[self.me] = mine
         if self.others:
@@ -122,6 +121,18 @@ class Round:
         if any(text[0] != texts[0][0] for text in texts):
             raise self._disagreement(texts)
         self.owns = [text[1] for text in texts]
+
+    def _header(self) -> np.ndarray:
+        """What is called, and where: of a loop the same again and again."""
+        headers, key = self.members.headers, (self.name, self.own, self.place)
+        header = headers.get(key)
+        if header is None:
+            said = "\x1f".join((_short(self.name, AGREED), self.own, ""))
+            content = (said + self.place[-(HEADER - len(said.encode())) :]).encode()[:HEADER]
+            header = np.zeros(HEADER, np.uint8)
+            header[: len(content)] = np.frombuffer(content, np.uint8)
+            headers[key] = header
+        return header
 
     def _disagreement(self, texts: list[list[str]]) -> DistBackendError:
         said: dict[tuple[str, str], list[int]] = {}

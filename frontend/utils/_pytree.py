@@ -176,10 +176,10 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
 
 
 def _flatten(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
-    if _is_leaf(tree, is_leaf):
+    kind = None if is_leaf is not None and is_leaf(tree) else _get_node_type(tree)
+    if kind is None:
         leaves.append(tree)
         return LeafSpec()
-    kind = _get_node_type(tree)
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
     return TreeSpec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
 

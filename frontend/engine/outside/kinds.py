@@ -152,6 +152,12 @@ def file_of(module: str) -> str:
     return (state_of(sys.modules.get(module)) or {}).get("__file__") or ""
 
 
+def is_installed(module: str, file: str = "") -> bool:
+    """Whether a module (a function's, in this file) is of a package that was installed: it is not
+    followed."""
+    return package(module) not in LIBRARY and "-packages" in (file or file_of(module))
+
+
 def is_namespace(value: Any) -> bool:
     return issubclass(type(value), ModuleType)
 

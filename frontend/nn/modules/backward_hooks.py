@@ -21,7 +21,7 @@ def run_hook(hook: Callable[..., Any], *args: Any) -> Any:
     return hook(*args) if STATE.mode is None else STATE.mode.run_hook(hook, args)
 
 
-class _Identity:
+class HooksIdentity:
     """The op of such a node."""
 
     name = "backward_hook"
@@ -73,7 +73,7 @@ def _around(values: Any, positions: list[int], hook: Callable[..., Any]) -> Any:
     requiring = [tensor.requires_grad for tensor in tensors]
     types = tuple(tensor.tensor_type for tensor in tensors)
     results = tuple(map(_alias, tensors))
-    op = _Identity(types)
+    op = HooksIdentity(types)
     node = record(op, {}, tensors, results, Saves(types, types, ((), ())))
     # The hook must not know the node: that would be a reference cycle.
     node.register_hook(lambda _, gradients: hook(gradients, op.filled(gradients)))

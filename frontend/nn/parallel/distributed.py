@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from frontend.distributed.compiled_shares import CompiledShares, has_program
-from frontend.distributed.deterministic import SETTING, Shares, check_divides
+from frontend.distributed.compiled_shares import CompiledShares
+from frontend.distributed.deterministic import SETTING, check_divides
 from frontend.distributed.groups import ProcessGroup, resolved
 from frontend.distributed.objects import all_gather_object
 from frontend.distributed.reducer import Reducer
@@ -171,6 +171,14 @@ class DistributedDataParallel(Module):
             raise RuntimeError("register_comm_hook can only be called once.")
         self.reducer.comm_hook = (state, hook)
 
+    def explain_shares(self) -> str:
+        """How the shares of `set_deterministic` ran: which calls as one program, and why others one
+        by one. Raises RuntimeError before the first step with shares."""
+        shares = self._steps.shares
+        if shares is None:
+            raise RuntimeError("there was no step with set_deterministic(True) yet")
+        return shares.explain()
+
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What is known of the model's exchange, under PyTorch's names."""
         buckets = self.reducer.buckets
@@ -225,7 +233,7 @@ class _ModelSteps:
         self.synced: bool | None = None
         self.joins: Any = None  # the `Join` under way
         self.call = model.module if compiled is None else compiled
-        self.shares: Shares | None = None
+        self.shares: CompiledShares | None = None
         self.reducer = Reducer(
             named, chosen._members, chosen._timeout, model.bucket_bytes_cap, self._finished,
             self._ready_in_trace,
@@ -299,8 +307,7 @@ class _ModelSteps:
             raise RuntimeError("set_deterministic(True) goes without join()")
         self.reducer.check_finished()
         if self.shares is None or self.shares.count != count:
-            kind = CompiledShares if has_program(self.call) else Shares
-            self.shares = kind(self.reducer, model.module, self.call, count)
+            self.shares = CompiledShares(self.reducer, model.module, self.call, count)
         self.synced = model.require_backward_grad_sync
         self.reducer.unused = set() if model.find_unused_parameters else None
         return self.shares.forward(inputs, kwargs)

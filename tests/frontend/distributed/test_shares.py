@@ -53,8 +53,8 @@ class Gated(nn.Module):
 
 def _in_kept_arrays(rank: int, count: int) -> None:
     """From the second step on no array is new, and a gradient that is kept stays as it is."""
-    dist.set_deterministic(True, shares=SHARES)
     for compiled in (False, True):
+        dist.set_deterministic(True, shares=SHARES, one_program=compiled)
         net = nn.Sequential(nn.Linear(6, 30), nn.Tanh(), nn.Linear(30, 1))
         model = DDP(torch.compile(net) if compiled else net)
         x, held = own(rank, count), []
@@ -225,15 +225,16 @@ STEPS = (
 )  # fmt: skip
 
 
-def _of_compiled_models(rank: int, count: int) -> list[str]:
-    """The gradients and statistics of each kind of step, from one to the next."""
-    dist.set_deterministic(True, shares=SHARES)
+def _of_programs(rank: int, count: int) -> list[str]:
+    """The gradients and statistics of each kind of step, from one to the next, of an eager model
+    whose shares go one by one, of one whose shares are one program, and of a compiled one."""
     codes = np.arange(len(X)) % 5
     rows = len(X) // count
     told = []
     for step in STEPS:
         found = []
-        for compiled in (False, True):
+        for compiled, one_program in ((False, False), (False, True), (True, True)):
+            dist.set_deterministic(True, shares=SHARES, one_program=one_program)
             torch.manual_seed(0)
             net = Mixed()
             model = DDP(torch.compile(net) if compiled else net, find_unused_parameters=True)
@@ -242,39 +243,46 @@ def _of_compiled_models(rank: int, count: int) -> list[str]:
                 each(model, own(rank, count), torch.tensor(codes[rank * rows :][:rows]))
             state = [p.grad for p in net.parameters()], [*net.buffers()], torch.get_rng_state()
             found.append(str(tree_map(lambda x: x.numpy().tobytes(), state)))
-        assert found[0] == found[1], step.__name__
+        assert found[0] == found[1] == found[2], step.__name__
         told.append(found[0])
     dist.set_deterministic(False)
     return told
 
 
 @pytest.mark.slow
-def test_the_shares_of_a_compiled_model_have_the_bits_of_eager_ones() -> None:
-    (alone,) = checked(1, _of_compiled_models)
-    assert checked(2, _of_compiled_models) == [alone, alone]
+def test_shares_that_are_one_program_have_the_bits_of_others() -> None:
+    (alone,) = checked(1, _of_programs)
+    assert checked(2, _of_programs) == [alone, alone]
 
 
 def _one_program(rank: int, count: int) -> None:
-    """A step of a compiled model calls one program forward and one backward; where another backward
-    adds to it shares go one by one from then on, as those do of a model that cannot be traced."""
+    """A step calls one program forward and one backward, whether the model is compiled or not;
+    where another backward adds to it shares go one by one from then on, as those do of a model
+    that cannot be traced."""
     dist.set_deterministic(True, shares=SHARES)
-    net = Mixed()
-    model, x = DDP(torch.compile(net, fullgraph=True)), own(rank, count)
-    codes = torch.zeros(len(x), dtype=torch.int64)
-    for _ in range(3):
+    for compiled in (False, True):
+        net, noisy_net = Mixed(), Noisy()
+        model = DDP(torch.compile(net, fullgraph=True) if compiled else net)
+        x = own(rank, count)
+        codes = torch.zeros(len(x), dtype=torch.int64)
+        for _ in range(3):
+            _once(model, x, codes)
+        shares = model._steps.shares
+        assert len(shares.program.specializations) == 1 and not shares.told
+        assert "3 calls" in model.explain_shares()
+        _twice(model, x, codes)
+        assert shares.program is None
         _once(model, x, codes)
-    program = model._steps.shares.program
-    assert len(program.specializations) == 1
-    _twice(model, x, codes)
-    assert model._steps.shares.program is None
-    noisy = DDP(torch.compile(Noisy(), fullgraph=True))
-    noisy(x).sum().backward()
-    assert noisy._steps.shares.program is None
+        assert "the model was called twice before one backward" in model.explain_shares()
+        noisy = DDP(torch.compile(noisy_net) if compiled else noisy_net)
+        noisy(x).sum().backward()
+        assert not noisy._steps.shares.program.specializations
+        assert "draws random numbers by rand()" in noisy.explain_shares()
     dist.set_deterministic(False)
 
 
 @pytest.mark.slow
-def test_the_shares_of_a_compiled_model_are_one_program() -> None:
+def test_the_shares_of_a_model_are_one_program() -> None:
     checked(1, _one_program)
 
 

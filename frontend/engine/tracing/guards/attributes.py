@@ -387,8 +387,7 @@ class Attributes(Reads):
         return self._is_followed_module(kinds.module_of(kind), "")
 
     def _is_followed_module(self, module: Any, file: str) -> bool:
-        name = package(module)
-        return name not in LIBRARY and "-packages" not in (file or kinds.file_of(module))
+        return package(module) not in LIBRARY and not kinds.is_installed(module, file)
 
 
 class _Kind:
