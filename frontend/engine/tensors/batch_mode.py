@@ -23,7 +23,6 @@ import numpy as np
 
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.memory_tracking import count_write
-from frontend.engine.tensors.no_value import NO_DATA
 from frontend.engine.tensors.state import STATE, keeping_graphs, recording, swap_mode
 from frontend.engine.tensors.tensor import Tensor, make
 from frontend.engine.tensors.views import TensorMode, View, written_back
@@ -227,8 +226,9 @@ class BatchMode:
         if varies:
             self.apart(f"{what} needs a value, which differs between examples")
         if self.around is not None:
-            return self.around.known(inner, what, guarded)
-        return None if inner._value is NO_DATA else inner._array(what)
+            with self._outside():
+                return self.around.known(inner, what, guarded)
+        return inner._value if isinstance(inner._value, np.ndarray) else None
 
     # -- views and changes in place ----------------------------------------------------------
 

@@ -168,6 +168,7 @@ def close(got: Any, expected: Any) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_batch_is_its_examples(name: str, one_by_one: Any) -> None:
     function, arguments, dims = CASES[name]
@@ -198,6 +199,7 @@ def leaves(arguments: Any) -> tuple[Any, list[Any]]:
     return tuple(map(fresh, arguments)), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_go_through_a_batch(name: str, one_by_one: Any) -> None:
     function, arguments, dims = CASES[name]
@@ -218,6 +220,7 @@ def test_gradients_go_through_a_batch(name: str, one_by_one: Any) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TOGETHER, "recurrent"])
 def test_compiled_a_batch_has_the_same_bits(name: str) -> None:
     function, arguments, dims = CASES[name]
