@@ -6,7 +6,8 @@ out: its results as batches
 As gradient rules they are made of ops on handles, so they serve eager tensors and graphs alike. A
 rule moves what an op's attributes say of axes one axis back; what is the same for all examples is
 read where that costs nothing, else repeated by a `broadcast`, which copies nothing. Composites
-without a rule are their definitions, and what has none goes example by example.
+without a rule are their definitions, where those have their gradient (`is_defined`), and what has
+none goes example by example.
 """
 
 from __future__ import annotations
@@ -17,24 +18,61 @@ from typing import Any
 from graphc.ir.dims import Extent
 from graphc.ir.handle import apply
 from graphc.ir.types import Shape
-from graphc.ops.composite import log_softmax, mean, softmax, stack, stop_gradient, var
+from graphc.ops.composite import (
+    gelu,
+    log_softmax,
+    mean,
+    softmax,
+    stack,
+    stop_gradient,
+    straight_through,
+    var,
+)
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul, paired_matmul
+from graphc.ops.fourier import fft, irfft, rfft
 from graphc.ops.generate import iota_like
 from graphc.ops.indexing import index_add, index_set, take
+from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index import Gather, Scatter
 from graphc.ops.kinds.op import Op
 from graphc.ops.kinds.reduce import Reduce
 from graphc.ops.kinds.scan import Scan
 from graphc.ops.kinds.sort import Sort
+from graphc.ops.linear_algebra.norms import norm
 from graphc.ops.movement import broadcast, concat, pad, reshape, saved, slice_, transpose
+from graphc.ops.nn.activations import tanhshrink
+from graphc.ops.nn.attention import attention
+from graphc.ops.nn.embedding import embedding
+from graphc.ops.nn.losses import binary_cross_entropy, cross_entropy
+from graphc.ops.nn.normalization import (
+    batch_norm,
+    batch_norm_by,
+    group_norm,
+    layer_norm,
+    rms_norm,
+)
+from graphc.ops.nn.pooling import (
+    adaptive_max_pool,
+    adaptive_max_pool_indices,
+    avg_pool,
+    max_pool,
+    max_pool_indices,
+    max_unpool,
+)
+from graphc.ops.nn.products import addmm
+from graphc.ops.nn.recurrent import gru_cell, lstm_cell
+from graphc.ops.nn.resampling import resample
 from graphc.ops.order import extreme, topk
 from graphc.ops.paired_convolution import (
     paired_conv,
     paired_conv_input_grad,
     paired_conv_weight_grad,
 )
+from graphc.ops.parts import split
+from graphc.ops.scalar_functions.special import logit
 from graphc.ops.strided import diagonal, diagonal_embed, slide
+from graphc.ops.summaries import logsumexp, std
 from graphc.ops.windows import unwindows, windows
 
 Mapped = Sequence[bool]
@@ -44,6 +82,11 @@ does not hold for these operands."""
 
 RULES: dict[Any, Rule] = {}
 """By op, or by kind of ops."""
+SMOOTH = {
+    addmm, attention, batch_norm, batch_norm_by, cross_entropy, group_norm, gru_cell, layer_norm,
+    lstm_cell, rms_norm,
+}  # fmt: skip
+"""Composites whose own gradient saves work, and is that of their definition everywhere."""
 
 
 def batched(
@@ -59,6 +102,14 @@ def batched(
     if results is None:
         return None
     return results if isinstance(results, tuple) else (results,)
+
+
+def is_defined(op: Op, recorded: bool) -> bool:
+    """Whether an op without a rule may go by its definition, which has its gradient where the
+    results are `recorded`."""
+    if not isinstance(op, Composite):
+        return False
+    return not (recorded and op.has_own_gradient) or op in SMOOTH
 
 
 def one_by_one(
@@ -112,19 +163,31 @@ def rule_of(*ops: Any) -> Callable[[Rule], Rule]:
 # -- one element, one line, whole tensors ----------------------------------------------------------
 
 
-@rule_of(Elementwise, saved, stop_gradient)
+@rule_of(
+    Elementwise,
+    binary_cross_entropy,
+    gelu,
+    logit,
+    saved,
+    stop_gradient,
+    straight_through,
+    tanhshrink,
+)
 def _by_element(op: Op, operands: Any, mapped: Mapped, size: Extent, /, **attributes: Any) -> Any:
     return apply(op, *_batches(operands, mapped, size), **attributes)
 
 
-@rule_of(Reduce, mean, var)
+@rule_of(Reduce, logsumexp, mean, norm, std, var)
 def _along_axes(
     op: Op, operands: Any, mapped: Mapped, size: Extent, /, axes: tuple[int, ...], **rest: Any
 ) -> Any:
     return apply(op, *operands, axes=tuple(axis + 1 for axis in axes), **rest)
 
 
-@rule_of(Scan, Sort, concat, extreme, log_softmax, slide, softmax, stack, topk)
+@rule_of(
+    Scan, Sort, concat, extreme, fft, irfft, log_softmax, resample, rfft, slide, softmax, split,
+    stack, topk,
+)  # fmt: skip
 def _along_axis(
     op: Op, operands: Any, mapped: Mapped, size: Extent, /, axis: int, **rest: Any
 ) -> Any:
@@ -175,6 +238,13 @@ def _windows(op: Op, operands: Any, mapped: Mapped, count: Extent, /, **window: 
     if mapped[1]:
         return None
     return apply(op, *operands, **window)  # axes ahead of those they slide over are as many as may
+
+
+@rule_of(
+    adaptive_max_pool, adaptive_max_pool_indices, avg_pool, max_pool, max_pool_indices, max_unpool
+)
+def _pool(op: Op, operands: Any, mapped: Mapped, count: Extent, /, **window: Any) -> Any:
+    return apply(op, *_batches(operands, mapped, count), **window)
 
 
 @rule_of(diagonal, diagonal_embed)
@@ -272,6 +342,12 @@ def _take(op: Op, operands: Any, mapped: Mapped, size: Extent, /, axis: int) -> 
     rank = len(_shape(taken))
     order = (axis, *range(axis), *range(axis + 1, rank))
     return taken if axis == 0 else transpose(taken, permutation=order)
+
+
+@rule_of(embedding)
+def _embedding(op: Op, operands: Any, mapped: Mapped, count: Extent, /, **rest: Any) -> Any:
+    # A table for each example is a longer one, but for rows whose gradient is special.
+    return None if mapped[0] else apply(op, *operands, **rest)
 
 
 @rule_of(index_add, index_set)

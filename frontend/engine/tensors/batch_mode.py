@@ -31,7 +31,7 @@ from graphc.ir.dims import Extent
 from graphc.ir.nodes import Location
 from graphc.ir.own_frames import reached_user
 from graphc.ir.types import DType, TensorType
-from graphc.ops.batching import batched, one_by_one
+from graphc.ops.batching import batched, is_defined, one_by_one
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.host import Host
 from graphc.ops.kinds.op import Op
@@ -166,7 +166,8 @@ class BatchMode:
         if not any(varies):
             return Tensor.context.apply(op, tensors, attributes)
         results = batched(op, tensors, varies, attributes, self.size)
-        if results is not None or isinstance(op, Composite):
+        recorded = bool(STATE.grad_enabled) and any([x.requires_grad for x in tensors])
+        if results is not None or is_defined(op, recorded):
             return results
         if not isinstance(self.size, int):
             self.apart(f"{op.name}, which has no rule for batches of any size")
