@@ -17,9 +17,11 @@ class _Noted(threading.local):
 _NOTED = _Noted()
 
 
-def note_errors(errors: list[GraphError] | None) -> None:
-    """From now on, in this thread, errors are noted there as they are made; None: nowhere."""
-    _NOTED.errors = errors
+def note_errors(errors: list[GraphError] | None) -> list[GraphError] | None:
+    """From now on, in this thread, errors are noted there as they are made; None: nowhere. Where
+    they were noted before."""
+    before, _NOTED.errors = _NOTED.errors, errors
+    return before
 
 
 class GraphError(RuntimeError):

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from frontend.autograd import grad
+from frontend.engine.tensors.batch_mode import over_rows
 from frontend.engine.tensors.state import enable_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import ones_like, zeros_like
-from frontend.functions.shape import reshape, stack
+from frontend.functions.ranges import eye
+from frontend.functions.shape import cat, reshape
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -35,21 +37,25 @@ def jacobian(
     return shown[0] if one else shown
 
 
+AT_ONCE = 1 << 25
+"""How many elements of gradients of rows a sweep over a batch of them has, about: 128 MB of f32."""
+
+
 def rows(
-    output: Tensor, operands: Sequence[Tensor], create_graph: bool, strict: bool
-) -> tuple[Tensor, ...]:
-    """d output / d operand for each operand: [*output, *operand], a sweep per element."""
-    by_operand: list[list[Tensor]] = [[] for _ in operands]
-    flat = reshape(output, -1)
-    for index in range(output.numel()):
-        gradients = _gradients(flat[index], operands, None, create_graph, strict)
-        for row, gradient in zip(by_operand, gradients):
-            row.append(gradient)
-    shape = tuple(output.shape)
-    return tuple(
-        reshape(stack(row), *shape, *x.shape) if row else zeros_like(x).new_zeros(*shape, *x.shape)
-        for row, x in zip(by_operand, operands)
+    output: Tensor, operands: Sequence[Tensor], create_graph: bool, strict: bool,
+    chunk_size: int | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """d output / d operand for each operand: [*output, *operand], a row per element: one sweep for
+    `chunk_size` of them, or as many as memory allows."""
+    shape, count = tuple(output.shape), output.numel()
+    if not count:
+        return tuple(x.new_zeros(*shape, *x.shape) for x in operands)
+    units = reshape(eye(count, dtype=output.dtype), count, *shape)
+    size = chunk_size or max(1, AT_ONCE // (count + sum(x.numel() for x in operands)))
+    parts = over_rows(
+        lambda unit: _gradients(output, operands, [unit], create_graph, strict), [units], size
     )
+    return tuple(reshape(cat(part), *shape, *x.shape) for part, x in zip(parts, operands))
 
 
 def hessian(

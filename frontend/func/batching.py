@@ -1,30 +1,33 @@
 """`vmap`: a function of examples becomes one of batches.
 
 in : a function of tensors, and along which dimension each argument is a batch
-out: a function that runs it for every example, and stacks what it gives
+out: a function that runs it for all examples, and stacks what it gives
 
-It is a loop: the function runs once per example, eagerly or as it is traced (a compiled batch of
-1,000 is 1,000 copies of the function in the graph). So every function can be mapped, branches by
-value included, with the results PyTorch has; what it does not give is the speed of one operation
-over the whole batch. Where that matters, write the batch dimension into the function.
+The function runs once, on tensors that stand for whole batches: each op becomes one on those
+(`engine.tensors.batch_mode`), eagerly and as it is traced. Where examples cannot go together
+(branches by value, random numbers, changes of tensors from outside, LSTMs, complex numbers) it runs
+again for each example, so every function can be mapped, with the results PyTorch has; what it does
+beside its result before that is known, it has then done once more.
 
-A function that asks for gradients of what was computed outside sweeps one tape once for each
-example, and frees it, where it is to be freed, for the last.
+A function that asks for gradients of what was computed outside sweeps one tape once for all
+examples, or once for each, and frees it, where it is to be freed, for the last.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from frontend.engine.tensors import tree
+from frontend.engine.tensors.batch_mode import BatchingError, BatchMode
 from frontend.engine.tensors.generator import default_generator
 from frontend.engine.tensors.state import keeping_graphs, no_grad
+from frontend.engine.tensors.symbolic_numbers import extents_in
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.layout import movedim
 from frontend.functions.select import select
-from frontend.functions.shape import stack
+from frontend.functions.shape import cat, stack
 
 _RANDOMNESS = ("error", "different", "same")
 
@@ -38,7 +41,7 @@ def vmap(
     the batch stands in each result. Keyword arguments are the same for all.
 
     `randomness`: what draws of random numbers do: "error", "different" for each example, or "same".
-    `chunk_size` bounds memory in PyTorch; one example at a time needs no bound.
+    `chunk_size`: the most examples that are computed at once, None for all.
 
     Raises ValueError where the dimensions do not fit the arguments or batches differ in size,
     RuntimeError for a draw under "error".
@@ -60,12 +63,16 @@ def vmap(
                 "are trying to vmap over a function with no inputs. The latter is unsupported."
             )
         dims = in_dims if isinstance(in_dims, int) or in_dims is None else tuple(in_dims)
-        batches = list(_batches(args, dims, name))
-        size = _size(batches)
-        results = [
-            func(*_example(args, dims, index), **kwargs) for index in _drawing(size, randomness)
-        ]
-        return _stacked(results, out_dims, name)
+        size = _size(list(_batches(args, dims, name)))
+        sizes = [size]
+        if chunk_size is not None and int(size) > chunk_size:
+            sizes = [min(chunk_size, size - start) for start in range(0, int(size), chunk_size)]
+        try:
+            return _together(lambda *each: func(*each, **kwargs), args, dims, out_dims, name, sizes)
+        except BatchingError:
+            indices = _drawing(int(size), randomness)
+            results = [func(*_example(args, dims, index), **kwargs) for index in indices]
+            return _stacked(results, out_dims, name)
 
     return wrapped
 
@@ -123,27 +130,63 @@ def _batches(value: Any, dims: Any, name: str) -> Iterator[tuple[Tensor, int]]:
     yield value, dims
 
 
-def _size(batches: list[tuple[Tensor, int]]) -> int:
+def _size(batches: list[tuple[Tensor, int]]) -> Any:
+    """How many examples there are, which may be left open."""
     sizes = [tensor.size(dim) for tensor, dim in batches]
     if not sizes:
         raise ValueError("vmap: at least one input has to be mapped, but in_dims is None for all")
-    if len(set(sizes)) > 1:
+    if any(size != sizes[0] for size in sizes[1:]):
         raise ValueError(
             "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
             f"{sizes} for the mapped dimension"
         )
-    return int(sizes[0])
+    return sizes[0]
 
 
-def _example(value: Any, dims: Any, index: int) -> Any:
-    """The arguments for one example."""
+def _each(value: Any, dims: Any, of: Callable[[Tensor, int], Any]) -> Any:
+    """The arguments with `of(tensor, dim)` in place of each batch."""
     items = _children(value)
     if items is None:
-        return value if dims is None else select(value, dims, index)
-    parts = [_example(x, d, index) for x, d in zip(items, _spread(dims, value, "in_dims"))]
+        return value if dims is None else of(value, dims)
+    parts = [_each(x, d, of) for x, d in zip(items, _spread(dims, value, "in_dims"))]
     if isinstance(value, dict):
         return type(value)(zip(value, parts))
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def _example(args: Any, dims: Any, index: int) -> Any:
+    """The arguments for one example."""
+    return _each(args, dims, lambda x, dim: select(x, dim, index))
+
+
+# -- all examples at once ------------------------------------------------------------------------
+
+
+def _together(
+    func: Callable[..., Any], args: Any, dims: Any, out_dims: Any, name: str, sizes: Sequence[Any]
+) -> Any:
+    """The results for all examples by ops on whole batches of these sizes. Raises BatchingError
+    where they have to go one by one."""
+    parts: list[list[Tensor]] = []
+    start = 0
+    for size in sizes:
+        mode = BatchMode(extents_in(size))
+
+        def batch(x: Tensor, dim: int, mode: BatchMode = mode, start: int = start) -> Tensor:
+            whole = movedim(x, dim, 0)
+            return mode.batch(whole if len(sizes) == 1 else whole[start : start + mode.size])
+
+        result = mode.run(func, _each(args, dims, batch))
+        leaves: list[Tensor] = []
+        structure = _tensors_of(result, leaves, name)
+        places = _checked_dims(result, leaves, out_dims, name)
+        parts.append([mode.whole(leaf) for leaf in leaves])
+        start += size
+    joined = []
+    for column, dim in zip(zip(*parts), places):
+        batches = column[0] if len(column) == 1 else cat(list(column))
+        joined.append(select(batches, 0, 0) if dim is None else movedim(batches, 0, dim))
+    return tree.build(structure, iter(joined))
 
 
 # -- random numbers ------------------------------------------------------------------------------
@@ -182,20 +225,32 @@ def _stacked(results: list[Any], out_dims: Any, name: str) -> Any:
     leaves: list[list[Tensor]] = []
     for result in results:
         leaves.append([])
-        structure = tree.flatten(result, leaves[-1])
-    for item in tree.statics(structure):
-        raise ValueError(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(item)}. Did you "
-            "mean to set out_dims= to None for output?"
-        )
-    dims = _dims_of(results[-1], out_dims)
-    if len(dims) != len(leaves[-1]):
-        raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible")
+        structure = _tensors_of(result, leaves[-1], name)
+    dims = _checked_dims(results[-1], leaves[-1], out_dims, name)
     joined = [
         column[0] if dim is None else movedim(stack(list(column)), 0, dim)
         for column, dim in zip(zip(*leaves), dims)
     ]
     return tree.build(structure, iter(joined))
+
+
+def _tensors_of(result: Any, leaves: list[Tensor], name: str) -> Any:
+    """The structure of a result, whose tensors go to `leaves`."""
+    structure = tree.flatten(result, leaves)
+    for item in tree.statics(structure):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(item)}. Did you "
+            "mean to set out_dims= to None for output?"
+        )
+    return structure
+
+
+def _checked_dims(result: Any, leaves: list[Tensor], out_dims: Any, name: str) -> list[int | None]:
+    """Where the batch stands in each tensor of a result."""
+    dims = _dims_of(result, out_dims)
+    if len(dims) != len(leaves):
+        raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible")
+    return dims
 
 
 def _dims_of(value: Any, dims: Any) -> list[Any]:

@@ -15,14 +15,17 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from frontend.autograd.functional import rows
+from frontend.autograd.functional import AT_ONCE, rows
 from frontend.engine.eager.gradients.backward import leaves_behind
 from frontend.engine.eager.gradients.grad import grad as gradients_of
 from frontend.engine.tensors import tree
+from frontend.engine.tensors.batch_mode import over_rows
 from frontend.engine.tensors.state import enable_grad, is_grad_enabled
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros_like
-from frontend.functions.shape import reshape, stack
+from frontend.functions.layout import movedim
+from frontend.functions.ranges import eye
+from frontend.functions.shape import cat, reshape
 
 Argnums = int | tuple[int, ...]
 
@@ -250,8 +253,8 @@ def jacrev(
     chunk_size: int | None = None, _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that gives d func / d argument, of shape [*output, *input], nested as the result
-    and in it as the arguments: one reverse sweep per element of the result. `chunk_size` bounds how
-    many sweeps share memory in PyTorch; here each stands alone."""
+    and in it as the arguments: a reverse sweep over a batch of `chunk_size` elements of the result
+    (None: as many as memory allows), one element at a time where they cannot go together."""
     _check_chunk(chunk_size)
 
     @functools.wraps(func)
@@ -260,7 +263,7 @@ def jacrev(
         run = _Recorded(chosen, lambda x: func(*replaced(x), **kwargs), has_aux, "jacrev")
         with enable_grad():  # the elements of an output are taken from it
             blocks = [
-                run.like_primals(rows(y, run.operands, run.is_seen(y), strict=False))
+                run.like_primals(rows(y, run.operands, run.is_seen(y), False, chunk_size))
                 for y in run.outputs
             ]
         jacobian = _placed(run.result_structure, blocks)
@@ -281,7 +284,7 @@ def jacfwd(
         chosen, replaced = _chosen(argnums, args)
         run = _Recorded(chosen, lambda x: func(*replaced(x), **kwargs), has_aux, "jacfwd")
         pushed = _Pushed(run)
-        columns = [_columns(pushed, place) for place in range(len(run.operands))]
+        columns = [_columns(pushed, place, chunk_size) for place in range(len(run.operands))]
         blocks = [
             run.like_primals([column[place] for column in columns])
             for place in range(len(run.outputs))
@@ -297,23 +300,25 @@ def _check_chunk(chunk_size: int | None) -> None:
         raise ValueError("jacobian: `chunk_size` should be greater than 0.")
 
 
-def _columns(pushed: _Pushed, place: int) -> list[Tensor]:
+def _columns(pushed: _Pushed, place: int, chunk_size: int | None) -> list[Tensor]:
     """By output, d output / d operand number `place`: [*output, *operand]."""
     operands = pushed.run.operands
     operand = operands[place]
-    by_output: list[list[Tensor]] = [[] for _ in pushed.weights]
-    for index in range(operand.numel()):
-        unit = zeros_like(operand).reshape(-1)
-        unit[index] = 1
+    count = operand.numel()
+    if not count:
+        return [y.new_zeros(*y.shape, *operand.shape) for y in pushed.run.outputs]
+
+    def column(unit: Tensor) -> list[Tensor]:
         tangents = [zeros_like(x) for x in operands]
-        tangents[place] = reshape(unit, *operand.shape)
-        for columns, column in zip(by_output, pushed.along(tangents)):
-            columns.append(column)
+        tangents[place] = unit
+        return pushed.along(tangents)
+
+    units = reshape(eye(count, dtype=operand.dtype), count, *operand.shape)
+    size = chunk_size or max(1, AT_ONCE // sum(x.numel() for x in (*operands, *pushed.weights)))
+    parts = over_rows(column, [units], size)
     return [
-        reshape(stack(columns, -1), *y.shape, *operand.shape)
-        if columns
-        else y.new_zeros(*y.shape, *operand.shape)
-        for columns, y in zip(by_output, pushed.run.outputs)
+        reshape(movedim(cat(part), 0, -1), *y.shape, *operand.shape)
+        for part, y in zip(parts, pushed.run.outputs)
     ]
 
 

@@ -4,7 +4,8 @@
 Files directly in this folder are the families that the others are made of, mostly one for each kind
 of kinds/: elementwise, reduce (summaries), movement (parts, strided, windows), contract
 (paired_convolution), indexing, order, generate, mersenne_twister, composite (complex_numbers,
-fourier), control, exchange; and what serves all: conversion, interpreter, work. Folders are those
+fourier), control, exchange; and what serves all: batching, conversion,
+interpreter, work. Folders are those
 built on them: scalar_functions, linear_algebra, nn, and layouts, which only passes put in.
 """
 

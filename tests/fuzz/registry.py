@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz import (
     autograd,
+    batches,
     cache_files,
     caught,
     checkpoints,
@@ -30,7 +31,7 @@ from tests.fuzz.frame import Fuzzer
 _MODULES = (
     checkpoints, cache_files, kills, graph_texts, joins, kernels, levels, targets, state,
     interrupts, autograd, packing, sizes, op_sizes,
-    eager_ops, caught, scalars, told, forks, ranks, fallbacks,
+    eager_ops, caught, scalars, told, forks, ranks, fallbacks, batches,
 )  # fmt: skip
 
 FUZZERS: dict[str, Fuzzer] = {module.FUZZER.name: module.FUZZER for module in _MODULES}

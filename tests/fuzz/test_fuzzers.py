@@ -18,7 +18,7 @@ CASES = {
     "checkpoints": 40, "cache_files": 40, "kills": 5, "graph_texts": 300, "joins": 5,
     "kernels": 15, "levels": 1, "targets": 2, "state": 15, "interrupts": 1, "autograd": 20,
     "packing": 6, "sizes": 2, "op_sizes": 8, "eager_ops": 3, "caught": 12, "scalars": 20,
-    "told": 1, "forks": 1, "ranks": 3, "fallbacks": 10,
+    "told": 1, "forks": 1, "ranks": 3, "fallbacks": 10, "batches": 12,
 }  # fmt: skip
 
 

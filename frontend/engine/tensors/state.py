@@ -102,7 +102,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +201,14 @@ def put_back(state: dict[str, Any]) -> None:
 def tracing() -> bool:
     """Whether a graph is recorded: what compiled code would not repeat is then refused."""
     return STATE.mode is not None and STATE.mode.records
+
+
+def check_rule(tensors: Iterable[Any]) -> None:
+    """What follows is recorded on these with a gradient rule that is no op's. In a batch of
+    examples only the tape inside has it: where gradients come from outside, they go one by one."""
+    check = getattr(STATE.mode, "check_rule", None)
+    if check is not None:
+        check(tensors)
 
 
 def swap_mode(mode: Mode[Any, Any] | None) -> Mode[Any, Any] | None:

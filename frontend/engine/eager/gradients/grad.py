@@ -12,6 +12,7 @@ from typing import Any
 
 from frontend.engine.eager.dispatch import CONTEXT, filled
 from frontend.engine.eager.gradients.backward import accumulate, run_backward, writable
+from frontend.engine.tensors.batch_mode import over_rows
 from frontend.engine.tensors.state import STATE, set_grad_enabled
 from frontend.engine.tensors.tensor import Tensor, without_data
 from graphc.errors import GraphError, ShapeError, TraceError
@@ -77,7 +78,8 @@ def grad(
 
     An input without influence is an error, or None with `allow_unused`, or zeros with
     `materialize_grads`. With `is_grads_batched` each of `grad_outputs` has an axis more in front,
-    over which the gradients are computed one by one and stacked. `only_inputs` changes nothing.
+    over which the gradients are computed at once, or one by one, as by `vmap`. `only_inputs`
+    changes nothing.
     """
     if not only_inputs:
         warnings.warn(
@@ -127,21 +129,22 @@ def _batched(
             "is_grads_batched=True: the grad_outputs need a first axis of one size above 0"
         )
     keep = create_graph if retain_graph is None else retain_graph
-    each = [
-        grad(
-            outputs, inputs, [weight[row] for weight in weights], keep or row < rows - 1,
-            create_graph, True, allow_unused, False, materialize_grads,
+    unused: list[bool] = []
+
+    def row(*seeds: Tensor) -> list[Tensor]:
+        gradients = grad(
+            outputs, inputs, seeds, keep, create_graph, True, allow_unused, False, materialize_grads
         )
-        for row in range(rows)
-    ]  # fmt: skip
+        unused[:] = [gradient is None for gradient in gradients]
+        return [gradient for gradient in gradients if gradient is not None]
+
     with set_grad_enabled(create_graph):
-        return tuple(None if rows[0] is None else _stacked(rows) for rows in zip(*each))
+        parts = iter(over_rows(row, weights, rows))
+        return tuple(None if none else _joined(next(parts)) for none in unused)
 
 
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    shape = tensors[0].tensor_type.shape
-    parts = [CONTEXT.apply(m.reshape, (x,), {"shape": (1, *shape)})[0] for x in tensors]
-    return CONTEXT.apply(m.concat, tuple(parts), {"axis": 0})[0]
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else CONTEXT.apply(m.concat, tuple(parts), {"axis": 0})[0]
 
 
 def listed(tensors: Any) -> list[Tensor]:

@@ -141,6 +141,11 @@ class RegisterTranspose(BlockLeaf):
         ]  # fmt: skip
         along = [problem.reads(at(row + of(lane), column + c)) for c in range(lanes)]
         across = [problem.reads(at(row + r, column + of(lane))) for r in range(lanes)]
+        # At some places two elements of a value between are one, and what it reads is listed once:
+        # then positions in the lists do not say which reads belong together, and none is bound.
+        count = len(self.over.reads())
+        if any([len(reads) != count for reads in (sample, *along, *across)]):
+            transposed = []
         for position in transposed:
             if problem.linear(across[0][position]).coefficient(lane) in (0, 1):
                 continue

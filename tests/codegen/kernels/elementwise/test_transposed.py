@@ -1,6 +1,7 @@
 """Elementwise kernels with a transposed input: blocks are transposed in registers."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from graphc.codegen.kernels.lower import lower
 from graphc.codegen.llvm.jit import call_kernel
 from graphc.codegen.loop_ir.interpreter import run
 from graphc.codegen.target import Target, named
+from graphc.ops import interpreter
 from graphc.ops.elementwise import exp
-from graphc.ops.movement import slice_, transpose
+from graphc.ops.movement import broadcast, reshape, slice_, transpose
 from graphc.schedule.build import plan_graph
 
 CASES = {
@@ -48,6 +50,37 @@ def test_values_are_those_of_numpy(name: str, dtype: str) -> None:
     y = (generator.standard_normal(moved.shape) * 10).astype(kind)
     (result,) = graphc.compile(graph)(x, y)
     np.testing.assert_array_equal(result, moved * y + moved)
+
+
+def repeated(x: Any, inner: bool) -> Any:
+    """Every second column of a matrix, each twice, or all of them twice: what reads both this and
+    the matrix reads one element twice at some columns."""
+    rows, columns = x.shape
+    half = slice_(x, start=(0, 0), size=(rows, columns // 2), step=(1, 2))
+    unit = (rows, columns // 2, 1) if inner else (rows, 1, columns // 2)
+    both = (rows, columns // 2, 2) if inner else (rows, 2, columns // 2)
+    return reshape(broadcast(reshape(half, shape=unit), shape=both), shape=(rows, columns))
+
+
+@pytest.mark.parametrize("seed", [4, *(pytest.param(i, marks=pytest.mark.slow) for i in range(60))])
+def test_elements_that_are_read_twice_at_some_places(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    dtype = str(random.choice(["f32", "f64"]))
+    rows, columns = (int(each) for each in random.choice([4, 8, 16], 2))
+    b = graphc.GraphBuilder("repeated")
+    x, y, z = (b.input(name, f"{dtype}[{rows},{columns}]") for name in "xyz")
+    u = x * y if random.random() < 0.5 else x + y
+    terms = [u, repeated(u, True), repeated(u, False), z, repeated(z, True), x * z]
+    chosen = [terms[i] for i in random.permutation(6)[: random.integers(2, 7)]]
+    total = chosen[0]
+    for term in chosen[1:]:
+        total = total + term if random.random() < 0.6 else total - term
+    graph = b.finish(transpose(total + x * y + z, permutation=(1, 0)))
+    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    arrays = [random.standard_normal((rows, columns)).astype(kind) for _ in range(3)]
+    (result,) = graphc.compile(graph)(*arrays)
+    (expected,) = interpreter.run(graph, *arrays)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"])
