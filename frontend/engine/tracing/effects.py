@@ -145,12 +145,14 @@ class TracedEffects:
         """Whether a call of `print` is noted, for each call to do."""
         if type(sys.stdout) is not _Stdout or not keywords.keys() <= {"sep", "end", "flush"}:
             return False
+        mode: Any = STATE.mode
+        if mode is None or getattr(mode, "ended", True):
+            return False  # in a backward that is called outside, or among examples of a batch
         tensors: list[Tensor] = []
         if not all(map(_can_be_printed, (*arguments, *keywords.values()))):
             return False
         structure = tree.flatten((arguments, keywords), tensors)
         # What is printed is what the tensor is now.
-        mode: Any = STATE.mode
         now = [make(mode.value(tensor), tensor.tensor_type) for tensor in tensors]
         histories = [_History(tensor) for tensor in tensors]
         self.recorded.append(RepeatedEffect(_print, structure, now, histories))

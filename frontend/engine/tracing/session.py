@@ -535,6 +535,8 @@ class Session(Mutations):
         known = owner.__dict__.get(name)
         if (known is value and name in owner.__dict__) or (is_plain(value) and same(known, value)):
             return
+        if self.ended:
+            raise refused_in_backward(f"assigning {type(owner).__name__}.{name}")
         if is_state:
             self.refuse_in_region(f"assigning {type(owner).__name__}.{name}")
         if self.attributes.takes(owner, name, value, is_state):
@@ -544,11 +546,7 @@ class Session(Mutations):
 
     def tap(self, tensor: Tensor, fn: Callable[[Tensor], Any]) -> None:
         if self.ended:
-            raise TraceError(
-                "tap() in the backward of a compiled function: its graph hands out nothing",
-                hint="compile the whole step, so that backward() is called inside",
-                location=user_location(),
-            )
+            raise refused_in_backward("tap()")
         self.refuse_in_region("tap()")
         self.taps.append((make(self.value(tensor), tensor.tensor_type), fn))
 
@@ -583,6 +581,14 @@ class Session(Mutations):
         """The containers that the function reaches, and what they held ahead of the trace."""
         looked_at = self.captured_globals.containers
         return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
+
+
+def refused_in_backward(what: str) -> TraceError:
+    return TraceError(
+        f"{what} in the backward of a compiled function: it is traced once, and hands out nothing",
+        hint="compile the whole step, so that backward() is called inside",
+        location=user_location(),
+    )
 
 
 def trace_under_way(what: str) -> Session:

@@ -329,7 +329,10 @@ def _running(hooks: Any) -> tuple[Any, ...]:
 
 def _hooked(hooks: Any, gradient: Tensor) -> Tensor:
     for hook in _running(hooks):
-        replaced = hook(gradient)
+        # In a backward that is called outside of what is compiled, what a hook keeps has no value.
+        mode = STATE.mode
+        ahead = mode is not None and getattr(mode, "ended", False)
+        replaced = mode.run_hook(hook, (gradient,)) if mode and ahead else hook(gradient)
         if replaced is not None:
             _check_replaced(hook, gradient, replaced)
             gradient = replaced
