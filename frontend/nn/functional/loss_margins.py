@@ -64,8 +64,8 @@ def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """log(1 + exp(-target · input)), without overflow. The target broadcasts to the input; raises
-    RuntimeError where the input would have to."""
+    """log(1 + exp(-target · input)), without overflow, in the dtype of the input. The target
+    broadcasts to the input; raises RuntimeError where the input would have to."""
     reduction = reduction_of(size_average, reduce, reduction)
     agreed = (-input if input.dtype is DType.bool else input) * target  # raises: bools have no sign
     if agreed.shape != input.shape:
@@ -73,7 +73,8 @@ def soft_margin_loss(
             ShapeError,
             f"output with shape {sizes(input)} doesn't match the broadcast shape {sizes(agreed)}",
         )
-    return reduced(-logsigmoid(agreed), reduction)
+    loss = reduced(-logsigmoid(agreed), reduction)
+    return loss.to(input.dtype) if input.is_floating_point() else loss
 
 
 @public(at="nn.functional", autocast="float32")

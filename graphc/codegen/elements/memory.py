@@ -39,8 +39,11 @@ class MemoryAccess:
         return self._blocks.get(value.name, self.root)
 
     def note(self, value: LoopValue, block: OpenBlock) -> LoopValue:
-        """Remember where a value stands."""
-        self._blocks[value.name] = block
+        """Remember where a value stands. What computes nothing may give one that stands further
+        out: there it stays."""
+        known = self._blocks.get(value.name)
+        if known is None or not known.encloses(block):
+            self._blocks[value.name] = block
         return value
 
     def deepest(self, blocks: list[OpenBlock]) -> OpenBlock:

@@ -158,3 +158,6 @@ def test_a_soft_margin_takes_a_target_that_broadcasts() -> None:
     np.testing.assert_allclose(each.numpy(), want, 1e-5)
     with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match .* \[1, 3\]"):
         F.soft_margin_loss(torch.ones(3), torch.ones(1, 3))
+    for reduction in ("none", "mean"):
+        half = F.soft_margin_loss(torch.ones(3).half(), torch.ones(3), reduction=reduction)
+        assert half.dtype is torch.float16
