@@ -1,5 +1,5 @@
-"""Eighty small calls that loops make, beside PyTorch's eager mode: a row is a statement, run for 64
-values of `i`, without and with gradient where it has one.
+"""Some eighty small calls that loops make, beside PyTorch's eager mode: a row is a statement, run
+for 64 values of `i`, without and with gradient where it has one.
 
 `python benchmarks/small_calls.py --table` prints microseconds a call, each peer in a process of its
 own, rows in turn, the minimum of many. The names of a statement are set up by `SETUP`.
@@ -47,6 +47,10 @@ for p in trained.parameters(): p.grad = torch.rand(p.shape) * 1e-3
 parameters = list(trained.parameters())
 sgd = torch.optim.SGD(parameters, lr=1e-6, momentum=0.9)
 adam, adamw = torch.optim.Adam(parameters, lr=1e-6), torch.optim.AdamW(parameters, lr=1e-6)
+weights = {name: p.detach() for name, p in mlp.named_parameters()}
+def loss(w, row, target):
+    out = torch.func.functional_call(mlp, w, (row[None],))
+    return F.cross_entropy(out, target[None])
 def zeroed():
     for p in parameters: p.grad = torch.zeros(1).expand(p.shape)
 """
@@ -155,6 +159,11 @@ trained.state_dict() |
 with torch.no_grad(): pass |
 (v * 2.0).sum().backward() | G
 mlp(x).sum().backward() | G
+torch.vmap(torch.dot)(a, b) |
+torch.vmap(lambda p, q: p @ q, in_dims=(0, None))(a, b) |
+torch.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(weights, a, targets) |
+torch.func.jacrev(lambda p: torch.tanh(a @ p))(b[0]) |
+torch.func.hessian(lambda p: torch.tanh(m @ p).sum())(m[0]) |
 """
 
 
