@@ -7,7 +7,8 @@ The function runs once, on tensors that stand for whole batches: each op becomes
 (`engine.tensors.batch_mode`), eagerly and as it is traced. Where examples cannot go together
 (branches by value, random numbers, changes of tensors from outside, LSTMs, complex numbers) it runs
 again for each example, so every function can be mapped, with the results PyTorch has; what it does
-beside its result before that is known, it has then done once more.
+beside its result before that is known, it has then done once more. The logger `frontend.vmap` says
+why at level INFO.
 
 A function that asks for gradients of what was computed outside sweeps one tape once for all
 examples, or once for each, and frees it, where it is to be freed, for the last.
@@ -16,6 +17,7 @@ examples, or once for each, and frees it, where it is to be freed, for the last.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -29,6 +31,7 @@ from frontend.functions.layout import movedim
 from frontend.functions.select import select
 from frontend.functions.shape import cat, stack
 
+_LOGGER = logging.getLogger("frontend.vmap")
 _RANDOMNESS = ("error", "different", "same")
 
 
@@ -69,7 +72,8 @@ def vmap(
             sizes = [min(chunk_size, size - start) for start in range(0, int(size), chunk_size)]
         try:
             return _together(lambda *each: func(*each, **kwargs), args, dims, out_dims, name, sizes)
-        except BatchingError:
+        except BatchingError as reason:
+            _LOGGER.info("vmap(%s) runs example by example: %s", name, reason)
             indices = _drawing(int(size), randomness)
             results = [func(*_example(args, dims, index), **kwargs) for index in indices]
             return _stacked(results, out_dims, name)

@@ -75,9 +75,10 @@ class BatchMode:
         """`function(*arguments)`, whose tensors are examples. Raises BatchingError where they have
         to go one by one, also if `function` has caught that."""
         errors: list[GraphError] = []
-        before, mode = note_errors(errors), self
-        swap_mode(mode)
+        before = note_errors(errors)
+        mode: TensorMode = self
         try:
+            swap_mode(mode)
             result = function(*arguments)
         except TraceError as error:
             self.left = BatchingError(str(error))

@@ -280,3 +280,11 @@ def test_chunks_are_computed_apart() -> None:
     x = torch.randn(3, 7)
     assert torch.equal(vmap(double, in_dims=1, out_dims=1, chunk_size=3)(x), x * 2)
     assert len(sizes) == 3
+
+
+def test_why_examples_go_one_by_one_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="frontend.vmap"):
+        vmap(lambda x: x * float(x[0]))(torch.ones(2, 3))
+        vmap(lambda x: x * 2)(torch.ones(2, 3))
+    (record,) = caplog.records
+    assert "example by example" in record.message and "differs between examples" in record.message
