@@ -118,6 +118,8 @@ PREPARED: dict[str, dict[Any, Any]] = {"numpy": Bounded(8192), "native": Bounded
 `dispatch`). Types are interned, so that the key hashes fast."""
 
 _NOTHING: Any = MappingProxyType({})
+_DECIDING = ("mode", "detect_anomaly", "backend", "saved_hooks", "observer")
+"""What else in a thread's state follows from."""
 
 
 class State(threading.local):
@@ -150,10 +152,11 @@ class State(threading.local):
     fast_path: dict[Any, Any] = PREPARED["native"]
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in ("mode", "detect_anomaly", "backend", "saved_hooks", "observer"):
+        if name not in _DECIDING:
             super().__setattr__(name, value)
             return
-        now = {**state_now(), name: value}
+        now = {each: getattr(self, each) for each in _DECIDING}
+        now[name] = value
         mode: Mode[Any, Any] | None = now["mode"]
         prepared = None if mode is None else mode.prepared
         prepared = PREPARED[now["backend"]] if prepared is None else prepared
