@@ -50,6 +50,10 @@ def rows(
     shape, count = tuple(output.shape), output.numel()
     if not count:
         return tuple(x.new_zeros(*shape, *x.shape) for x in operands)
+    if output.is_complex() and output.requires_grad:
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+        )
     units = reshape(eye(count, dtype=output.dtype), count, *shape)
     size = chunk_size or max(1, AT_ONCE // (count + sum(x.numel() for x in operands)))
     parts = over_rows(

@@ -12,7 +12,7 @@ from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.one_hot import OverClasses
 from frontend.distributions.probabilities import OfProbability
 from frontend.distributions.utils import broadcast_all, tiny
-from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.state import computing, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import drawn_numbers
 from frontend.functions.pointwise import clamp, where
@@ -141,7 +141,7 @@ class Geometric(OfProbability):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         self._set_given(probs, logits)
         super().__init__(self._given.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and STATE.mode is None:
+        if self._validate_args and probs is not None and computing():
             if not bool((self.probs > 0).all()):
                 raise ValueError(
                     f"Expected parameter probs of distribution {self!r} to be positive but found "

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from frontend.distributions.constraints import Constraint, is_dependent
 from frontend.engine.tensors.dtypes import Size
-from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.state import computing, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.shape import expand
 
@@ -45,7 +45,7 @@ class Distribution:
         self._event_shape = Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and STATE.mode is None:
+        if self._validate_args and computing():
             self._check_parameters()
 
     @property
@@ -182,7 +182,7 @@ class Distribution:
                     f"{Size(shape)} vs {Size(wanted)}."
                 )
         support = self.support
-        if support is None or is_dependent(support) or STATE.mode is not None:
+        if support is None or is_dependent(support) or not computing():
             return
         with no_grad():
             valid = bool(support.check(value).all())

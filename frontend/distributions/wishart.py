@@ -13,7 +13,7 @@ from frontend.distributions.covariance import MATRICES, OfCovariance, factor_of,
 from frontend.distributions.exp_family import ExponentialFamily
 from frontend.distributions.gamma import Chi2
 from frontend.distributions.utils import tiny
-from frontend.engine.tensors.state import STATE, no_grad
+from frontend.engine.tensors.state import computing, no_grad
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.bessel_and_gamma import mvlgamma
 from frontend.functions.pointwise import clamp
@@ -48,7 +48,7 @@ class Wishart(OfCovariance, ExponentialFamily):
         degrees = df if isinstance(df, Tensor) else matrix.new_tensor(float(df))
         event = tuple(matrix.shape[-2:])
         batch = tuple(broadcast_shapes(matrix.shape[:-2], degrees.shape))
-        if STATE.mode is None and bool((degrees <= event[-1] - 1).any()):
+        if computing() and bool((degrees <= event[-1] - 1).any()):
             raise ValueError(
                 f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}."
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from frontend.engine.eager.promotion import casted
 from frontend.engine.eager.uncompiled import imaginary, joined, real_part
-from frontend.engine.tensors.state import STATE
+from frontend.engine.tensors.state import STATE, computing
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions import reduce, select
 from frontend.functions.arguments import need_tensors, not_implemented, stored
@@ -248,7 +248,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Tensor | None:
         if w.dtype.is_float is (name == "fweights"):
             kind = "integral" if name == "fweights" else "floating point"
             raise RuntimeError(f"cov(): expected {name} to have {kind} dtype")
-        if STATE.mode is None and bool(reduce.any(w < 0)):
+        if computing() and bool(reduce.any(w < 0)):
             raise RuntimeError(f"cov(): {name} cannot be negative")
         product = w if product is None else product * w
     return product

@@ -31,7 +31,7 @@ from graphc.ops.composite import (
 from graphc.ops.contract import conv, conv_input_grad, conv_weight_grad, matmul, paired_matmul
 from graphc.ops.fourier import fft, irfft, rfft
 from graphc.ops.generate import iota_like
-from graphc.ops.indexing import index_add, index_set, take
+from graphc.ops.indexing import check_index, index_add, index_set, take
 from graphc.ops.kinds.composite import Composite
 from graphc.ops.kinds.elementwise import Elementwise
 from graphc.ops.kinds.index import Gather, Scatter
@@ -304,7 +304,7 @@ def _convolution(
     x, w = operands
     if not mapped[1]:  # more images
         return _out_of(apply(op, _into(x, 0), w, groups=groups, **geometry), 0, count)
-    if not isinstance(count, int):
+    if not isinstance(count, int) or not count:
         return None
     # A weight for each example: as many groups of channels.
     x = _into(_repeated(x, mapped[0], count), 1)
@@ -315,7 +315,7 @@ def _convolution(
 def _weight_gradient(
     op: Op, operands: Any, mapped: Mapped, count: Extent, /, groups: int, **geometry: Any
 ) -> Any:
-    if not isinstance(count, int):
+    if not isinstance(count, int) or not count:
         return None
     x, g = (_into(each, 1) for each in _batches(operands, mapped, count))
     return _out_of(apply(op, x, g, groups=groups * count, **geometry), 0, count)
@@ -335,8 +335,8 @@ def _take(op: Op, operands: Any, mapped: Mapped, size: Extent, /, axis: int) -> 
     if not mapped[1]:
         return take(x, index, axis=axis + 1)
     if mapped[0]:
-        x = _into(_axis_first(x, axis + 1), 0)
-        taken = take(x, _positions(index, _shape(operands[0])[axis + 1]), axis=0)
+        lines = _into(_axis_first(x, axis + 1), 0)
+        taken = take(lines, _positions(index, axis, _shape(x)[axis + 1]), axis=0)
         return _axis_back(taken, len(_shape(index)) - 1, axis)
     taken = take(x, index, axis=axis)
     rank = len(_shape(taken))
@@ -346,8 +346,9 @@ def _take(op: Op, operands: Any, mapped: Mapped, size: Extent, /, axis: int) -> 
 
 @rule_of(embedding)
 def _embedding(op: Op, operands: Any, mapped: Mapped, count: Extent, /, **rest: Any) -> Any:
-    # A table for each example is a longer one, but for rows whose gradient is special.
-    return None if mapped[0] else apply(op, *operands, **rest)
+    # A table for each example is a longer one, but for rows whose gradient is special; and what
+    # counts how often a row is read counts that in an example.
+    return None if mapped[0] or rest["by_frequency"] else apply(op, *operands, **rest)
 
 
 @rule_of(index_add, index_set)
@@ -359,9 +360,8 @@ def _put(op: Op, operands: Any, mapped: Mapped, size: Extent, /, axis: int) -> A
     x, index, source = _batches(operands, mapped, size)
     first = _axis_first(x, axis + 1)
     moved = _indexed_first(source, len(_shape(index)) - 1, axis)
-    result = apply(
-        op, _into(first, 0), _positions(index, _shape(x)[axis + 1]), moved, axis=0
-    )  # fmt: skip
+    positions = _positions(index, axis, _shape(x)[axis + 1])
+    result = apply(op, _into(first, 0), positions, moved, axis=0)
     return _axis_back(_out_of(result, 0, size), 1, axis)
 
 
@@ -371,11 +371,12 @@ def _axis_first(x: Any, axis: int) -> Any:
     return x if axis == 1 else transpose(x, permutation=(0, axis, *rest))
 
 
-def _positions(index: Any, length: Extent) -> Any:
-    """Positions in the examples' lines, as positions in one line of all."""
-    shape = _shape(index)
-    lines = iota_like(index, shape, 0, index.dtype)
-    return index + lines * length
+def _positions(index: Any, axis: int, length: Extent) -> Any:
+    """Positions in the examples' lines along an axis, as positions in one line of all. One outside
+    of its own line is an error, as it is there."""
+    message = f"index {{}} is out of bounds for dimension {axis} with size {length}"
+    checked = check_index(index, bound=length, message=message)
+    return checked + iota_like(index, _shape(index), 0, index.dtype) * length
 
 
 def _axis_back(x: Any, rank: int, axis: int) -> Any:

@@ -12,9 +12,9 @@ structures of tensors apart; handed_out stands for a value that a trace only pas
 
 state is the thread's (no_grad, default dtype, the mode under way) and lists all that is hidden;
 threads says on how many compiled code runs. mode is the contract of what ops ask of a trace,
-fake_mode one that infers types alone, batch_mode one whose
-tensors are batches. epoch tells whether what compiled functions rely on was
-written, observer who looks on while ops run, hooks are handles; generator and generator_bytes are
-streams of random numbers; bounded is the dict of all caches. Methods that compute, and whatever
-needs what is built on Tensor, are attached by frontend.namespace.methods.
+fake_mode one that infers types alone, batch_mode one whose tensors are batches. epoch tells whether
+what compiled functions rely on was written, observer who looks on while ops run, hooks are handles;
+generator and generator_bytes are streams of random numbers; bounded is the dict of all caches.
+Methods that compute, and whatever needs what is built on Tensor, are attached by
+frontend.namespace.methods.
 """

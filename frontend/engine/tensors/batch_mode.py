@@ -23,12 +23,13 @@ import numpy as np
 
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.mode import UnwatchedSweep
 from frontend.engine.tensors.state import STATE, keeping_graphs, recording, swap_mode
+from frontend.engine.tensors.symbolic_numbers import outermost_first
 from frontend.engine.tensors.tensor import Tensor, make
 from frontend.engine.tensors.views import TensorMode, View, written_back
-from graphc.errors import GraphError, TraceError, note_errors
+from graphc.errors import GraphError, note_errors
 from graphc.ir.dims import Extent
-from graphc.ir.nodes import Location
 from graphc.ir.own_frames import reached_user
 from graphc.ir.types import DType, TensorType
 from graphc.ops.batching import batched, is_defined, one_by_one
@@ -64,6 +65,7 @@ class BatchMode:
         self.size = size
         self.around: TensorMode | None = STATE.mode
         self.left: BatchingError | None = None
+        self._given: dict[int, Tensor] = {}  # the arguments of the function, by id
         if self.around is not None:
             self.prepared = self.around.prepared
 
@@ -75,22 +77,26 @@ class BatchMode:
         """`function(*arguments)`, whose tensors are examples. Raises BatchingError where they have
         to go one by one, also if `function` has caught that."""
         errors: list[GraphError] = []
+        failure: Exception | None = None
         before = note_errors(errors)
         mode: TensorMode = self
         try:
             swap_mode(mode)
             result = function(*arguments)
-        except TraceError as error:
-            self.left = BatchingError(str(error))
+        except Exception as error:
+            failure = error
         finally:
             swap_mode(self.around)
             note_errors(before)
-        if any([error.is_refusal and reached_user(error) for error in errors]):
-            self.left = self.left or BatchingError("an error that is caught")
+        refused = next((e for e in errors if e.is_refusal and reached_user(e)), None)
+        if self.left is None and refused is not None:
+            self.left = BatchingError(str(refused))
         if self.left is not None:
-            raise self.left
-        if before is not None:
+            raise self.left from failure
+        if before is not None:  # a trace around has to know of those that code may catch
             before += errors
+        if failure is not None:
+            raise failure
         return result
 
     def batch(self, tensor: Tensor) -> Tensor:
@@ -98,6 +104,7 @@ class BatchMode:
         type = tensor.tensor_type.with_shape(tensor.tensor_type.shape[1:])
         inside = make(Examples(self, tensor, True), type)
         inside._requires_grad = tensor.requires_grad
+        self._given[id(inside)] = inside
         return inside
 
     def result(self, tensor: Tensor) -> tuple[Tensor, bool]:
@@ -170,7 +177,7 @@ class BatchMode:
         recorded = bool(STATE.grad_enabled) and any([x.requires_grad for x in tensors])
         if results is not None or is_defined(op, recorded):
             return results
-        if not isinstance(self.size, int):
+        if not isinstance(self.size, int) or not self.size:
             self.apart(f"{op.name}, which has no rule for batches of any size")
         return one_by_one(op, tensors, varies, attributes, self.size)
 
@@ -235,6 +242,8 @@ class BatchMode:
     # -- views and changes in place ----------------------------------------------------------
 
     def capture(self, tensor: Any) -> bool:
+        if not self._is_inside(tensor):
+            self.apart("a tensor from outside is changed")
         return False
 
     def view(self, result: Tensor, parent: Tensor) -> bool:
@@ -250,6 +259,16 @@ class BatchMode:
         self.show(result, View(parent, None, {}, parent._counter[0], None))
         result._value = self._detached(self._held(result._value, parent))
 
+    def _is_inside(self, tensor: Tensor) -> bool:
+        """Whether a tensor is of this mode."""
+        value = tensor._value
+        return isinstance(value, Examples) and value.mode is self
+
+    def _outer(self, tensor: Tensor) -> Tensor:
+        """What a tensor is around: one from outside that same."""
+        value: Any = tensor._value
+        return value.tensor if self._is_inside(tensor) else tensor
+
     def _held(self, value: Any, tensor: Tensor) -> Examples:
         """The value of a tensor that may be from outside, as one inside."""
         if isinstance(value, Examples) and value.mode is self:
@@ -260,8 +279,7 @@ class BatchMode:
         root = target
         while root._view is not None:
             root = root._view.parent
-        held = root._value
-        if not isinstance(held, Examples) or held.mode is not self:
+        if not self._is_inside(root) or id(root) in self._given:
             self.apart("a tensor from outside is changed")
         value = self._held(self.value(new), new)
         if STATE.grad_enabled is False:
@@ -279,7 +297,11 @@ class BatchMode:
         target._value = value
 
     def memory_order(self, tensor: Tensor) -> list[int] | None:
-        return None
+        value = tensor._value
+        if self.around is not None and not self._is_inside(tensor):
+            return self.around.memory_order(tensor)
+        row_major = not isinstance(value, np.ndarray) or value.flags.c_contiguous
+        return None if row_major else outermost_first(value.strides)
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
         self.apart("how a tensor lies in memory is asked")
@@ -287,21 +309,33 @@ class BatchMode:
     # -- gradients ---------------------------------------------------------------------------
 
     def read_flag(self, tensor: Any) -> None:
-        pass
+        if self.around is not None:
+            self.around.read_flag(self._outer(tensor))
 
     def read_grad(self, tensor: Any) -> Any:
+        if self.around is not None and not self._is_inside(tensor):
+            return self.around.read_grad(tensor)
         return tensor._grad
 
     def write_grad(self, tensor: Any) -> None:
         self.apart("`.grad` is written")
 
     def history(self, tensor: Any, needed: bool = False) -> Any:
-        return None
+        outer = self._outer(tensor)
+        if outer is tensor:
+            return None if self.around is None else self.around.history(tensor, needed)
+        if id(tensor) not in self._given:
+            return None
+        with self._outside():
+            history = None if outer.is_leaf else outer
+        if history is not None and needed:
+            self.apart("the history of an example is asked")
+        return history
 
-    def backward(self, accumulates: bool) -> AbstractContextManager[BatchSweep]:
+    def backward(self, accumulates: bool) -> AbstractContextManager[UnwatchedSweep]:
         if accumulates:
             self.apart("backward() adds to `.grad`")
-        return nullcontext(BatchSweep())
+        return nullcontext(UnwatchedSweep())
 
     # -- what comes from outside: the mode around knows it ------------------------------------
 
@@ -334,19 +368,6 @@ class BatchMode:
         self.apart("an optimizer steps")
 
     def begin_parameter(self, parameter: Any) -> None:
-        pass
-
-
-class BatchSweep:
-    """A run of `backward()` over examples."""
-
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
-        pass
-
-    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
         pass
 
 

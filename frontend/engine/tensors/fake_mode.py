@@ -11,7 +11,7 @@ is never changed, and no random number is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,12 +20,12 @@ import numpy as np
 from frontend.engine.tensors.dtypes import META
 from frontend.engine.tensors.hooks import RemovableHandle
 from frontend.engine.tensors.memory_tracking import count_write
+from frontend.engine.tensors.mode import UnwatchedSweep
 from frontend.engine.tensors.no_value import NO_DATA, escaped
 from frontend.engine.tensors.state import STATE, swap_devices, swap_mode
 from frontend.engine.tensors.symbolic_numbers import outermost_first
 from frontend.engine.tensors.tensor import Tensor, make, without_data
 from frontend.engine.tensors.views import TensorMode, View
-from graphc.ir.nodes import Location
 from graphc.ir.types import DType, TensorType
 
 
@@ -130,8 +130,8 @@ class FakeMode:
     def history(self, tensor: Any, needed: bool = False) -> Any:
         return None
 
-    def backward(self, accumulates: bool) -> AbstractContextManager[FakeSweep]:
-        return nullcontext(FakeSweep())
+    def backward(self, accumulates: bool) -> AbstractContextManager[UnwatchedSweep]:
+        return nullcontext(UnwatchedSweep())
 
     # -- what comes from outside: nothing is kept, so nothing is guarded ----------------------
 
@@ -162,19 +162,6 @@ class FakeMode:
         return nullcontext()
 
     def begin_parameter(self, parameter: Any) -> None:
-        pass
-
-
-class FakeSweep:
-    """A run of `backward()` that computes types: there is nothing to be told."""
-
-    def reach(self, ends: Iterable[Tensor], targets: Iterable[Tensor], create_graph: bool) -> None:
-        pass
-
-    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def pass_on(self, gradients: list[tuple[Tensor, Tensor]], retain_graph: bool) -> None:
         pass
 
 

@@ -1,7 +1,8 @@
 """What an op on tensors asks of the mode under way: the contract between tensors and a trace.
 
 `STATE.mode` is None while ops compute at once (eager mode). Else it is what ops go to instead: a
-`tracing.session.Session`, which records a graph, or a `FakeMode`, which infers types only. The rest
+`tracing.session.Session`, which records a graph, a `BatchMode`, whose tensors are batches, or a
+`FakeMode`, which infers types only. The rest
 of the frontend knows a mode by this Protocol alone, and no method hands out a part of the mode
 (its builder, its guards): what is asked of those is asked here.
 
@@ -11,7 +12,7 @@ Nothing here is called in eager mode: code asks `STATE.mode` first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -41,6 +42,19 @@ class Sweep(Protocol[TensorT]):
 
     def pass_on(self, gradients: list[tuple[TensorT, TensorT]], retain_graph: bool) -> None:
         """Gradients of tensors with a `history` go on into that, after each call."""
+
+
+class UnwatchedSweep:
+    """A sweep that the mode need not be told of."""
+
+    def reach(self, ends: Iterable[Any], targets: Iterable[Any], create_graph: bool) -> None:
+        pass
+
+    def gradient_of(self, location: Location | None) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def pass_on(self, gradients: list[tuple[Any, Any]], retain_graph: bool) -> None:
+        pass
 
 
 class Mode(Protocol[TensorT, ViewT]):

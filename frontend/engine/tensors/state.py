@@ -206,6 +206,15 @@ def tracing() -> bool:
     return STATE.mode is not None and STATE.mode.records
 
 
+def computing() -> bool:
+    """Whether there are values to look at: in eager mode, also among the examples of a batch there,
+    which then go one by one."""
+    mode: Any = STATE.mode
+    while (around := getattr(mode, "around", mode)) is not mode:
+        mode = around
+    return mode is None
+
+
 def check_rule(tensors: Iterable[Any]) -> None:
     """What follows is recorded on these with a gradient rule that is no op's. In a batch of
     examples only the tape inside has it: where gradients come from outside, they go one by one."""

@@ -62,7 +62,7 @@ from frontend.engine.tracing.naming import Names
 from frontend.engine.tracing.regions import Builder, TracedRegion
 from frontend.engine.tracing.scope import Scope
 from frontend.engine.tracing.undoing import BeforeTrace
-from frontend.engine.tracing.watched_hooks import run_watched
+from frontend.engine.tracing.watched_hooks import refused_in_backward, run_watched
 from graphc.errors import GraphError, TraceError, note_errors
 from graphc.ir.builder import Var, user_location
 from graphc.ir.nodes import BACKWARD
@@ -581,14 +581,6 @@ class Session(Mutations):
         """The containers that the function reaches, and what they held ahead of the trace."""
         looked_at = self.captured_globals.containers
         return [(each.holder, each.before()) for each in looked_at if can_be_put_back(each.holder)]
-
-
-def refused_in_backward(what: str) -> TraceError:
-    return TraceError(
-        f"{what} in the backward of a compiled function: it is traced once, and hands out nothing",
-        hint="compile the whole step, so that backward() is called inside",
-        location=user_location(),
-    )
 
 
 def trace_under_way(what: str) -> Session:

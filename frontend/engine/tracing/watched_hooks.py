@@ -23,6 +23,7 @@ from frontend.engine.tensors.views import View
 from frontend.engine.tracing.captured import Captured, GraphInput
 from frontend.engine.tracing.current_trace import CurrentTrace
 from graphc.errors import TraceError
+from graphc.ir.builder import user_location
 from graphc.ir.nodes import Location
 from graphc.references import other_references
 
@@ -30,6 +31,16 @@ from graphc.references import other_references
 def run_watched(trace: CurrentTrace, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """`hook(*args)`. Raises TraceError where the hook keeps a tensor of the trace."""
     return _Watched(trace, hook, args).run()
+
+
+def refused_in_backward(what: str) -> TraceError:
+    """The error of what a hook does in a `backward()` that is called outside of what is compiled:
+    it is traced ahead of that, once."""
+    return TraceError(
+        f"{what} in the backward of a compiled function: it is traced once, and hands out nothing",
+        hint="compile the whole step, so that backward() is called inside",
+        location=user_location(),
+    )
 
 
 class _Watched:

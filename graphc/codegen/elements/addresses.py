@@ -7,6 +7,7 @@ out: affine offsets for loads and stores, integer vectors for gathers, bool valu
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 from graphc.codegen.loop_ir.builder import LoopBuilder
@@ -83,7 +84,7 @@ class Addresses:
     def lanes_of(self, expr: Expr) -> int:
         for variable in expr.variables():
             if variable in self._lanes:
-                return self.every_lane(variable).lanes
+                return operator.index(self.every_lane(variable).extent)  # raises for a size
             if not self._bound[variable][0].type.is_scalar:
                 return self._bound[variable][0].type.lanes
         return 1

@@ -30,12 +30,6 @@ class Variable(NamedTuple):
     name: str
     extent: Extent
 
-    @property
-    def lanes(self) -> int:
-        """The extent of one that stands for the lanes of a vector. Raises UndecidedSizeError for a
-        size known only at run time."""
-        return fixed(self.extent)
-
 
 class Quotient(NamedTuple):
     """`dividend // divisor`, rounded down."""

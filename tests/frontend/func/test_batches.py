@@ -261,6 +261,76 @@ def test_a_tensor_from_outside_is_changed_example_by_example() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("function", [
+    lambda a, i: a[i], lambda a, i: a.index_select(0, i), lambda a, i: a.gather(0, i),
+    lambda a, i: a.index_add(0, i, torch.ones(1)), lambda a, i: a.index_copy(0, i, torch.ones(1)),
+    lambda a, i: F.embedding(i, a[:, None]), lambda a, i: torch.zeros(3).scatter(0, i, a[:1]),
+])  # fmt: skip
+@pytest.mark.parametrize("position", [3, -4])
+def test_a_position_outside_is_not_in_the_next_example(function: Any, position: int) -> None:
+    positions = torch.tensor([[0], [position], [2]])
+    with pytest.raises(IndexError, match=r"out of (range|bounds)"):
+        vmap(function)(torch.arange(9.0).reshape(3, 3), positions)
+
+
+def test_an_argument_is_changed_in_place() -> None:
+    x = torch.ones(2, 3)
+    assert vmap(lambda a: a.add_(1) * 2)(x).tolist() == [[4.0] * 3] * 2
+    assert x.tolist() == [[2.0] * 3] * 2
+    vmap(lambda a: a[1:].mul_(2))(x)
+    assert x.tolist() == [[2.0, 4.0, 4.0]] * 2
+    weight = torch.ones(2, 3, requires_grad=True)
+    vmap(lambda a: a.mul_(3))(weight * 2).sum().backward()
+    assert weight.grad.tolist() == [[6.0] * 3] * 2
+
+
+def test_rows_are_counted_in_each_example() -> None:
+    table = torch.ones(4, 2, requires_grad=True)
+    rows = torch.tensor([[0, 0, 1], [0, 2, 2]])
+    vmap(lambda i: F.embedding(i, table, scale_grad_by_freq=True))(rows).sum().backward()
+    assert table.grad[:, 0].tolist() == [2.0, 1.0, 1.0, 0.0]
+
+
+def test_values_are_looked_at_as_in_eager_mode() -> None:
+    def likelihood(scale: Any) -> Any:
+        return torch.distributions.Normal(0.0, scale).log_prob(scale)
+
+    with pytest.raises(ValueError, match="scale"):
+        vmap(likelihood)(torch.tensor([1.0, -1.0]))
+    with pytest.raises(RuntimeError, match="cannot be negative"):
+        vmap(lambda w: torch.cov(torch.ones(2, 3), aweights=w))(torch.tensor([[1.0, -1.0, 1.0]]))
+
+
+def test_an_error_that_is_caught_around_a_batch_is_a_guard() -> None:
+    def fits(x: Any, y: Any) -> Any:
+        try:
+            return vmap(lambda a: a + y)(x)
+        except RuntimeError:
+            return x.sum() + y.sum()
+
+    compiled = torch.compile(fits)
+    for n, m in ((4, 4), (5, 5), (4, 5), (6, 6)):
+        x, y = torch.ones(3, n), torch.ones(m)
+        assert torch.equal(compiled(x, y), fits(x, y))
+
+
+def test_flags_of_what_is_outside_are_guarded() -> None:
+    weight = torch.ones(3)
+
+    def scaled(x: Any) -> Any:
+        return vmap(lambda a: a * (2.0 if weight.requires_grad else 3.0))(x)
+
+    compiled = torch.compile(scaled)
+    for flag in (False, True, False):
+        weight.requires_grad_(flag)
+        assert torch.equal(compiled(torch.ones(2, 3)), scaled(torch.ones(2, 3)))
+
+
+def test_a_jacobian_of_complex_results_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="only for real scalar outputs"):
+        jacrev(lambda z: z * 1j)(torch.ones(2))
+
+
 def test_an_empty_batch() -> None:
     assert vmap(lambda x: x * 2)(torch.ones(0, 3)).shape == (0, 3)
 
