@@ -15,7 +15,7 @@ from frontend.engine.eager.gradients.backward import of_others
 from frontend.engine.eager.promotion import casted
 from frontend.engine.eager.tape import FREED, Saves, record
 from frontend.engine.tensors.autograd_members import AutogradMembers
-from frontend.engine.tensors.state import STATE, check_rule, no_grad
+from frontend.engine.tensors.state import STATE, check_custom_gradient, no_grad
 from frontend.engine.tensors.tensor import Tensor, make
 from frontend.functions.reduce import sum
 from frontend.functions.shape import expand, reshape
@@ -253,7 +253,7 @@ class Function:
         tensors = [(i, x) for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx = FunctionCtx()
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
-        check_rule(x for _, x in tensors)
+        check_custom_gradient(x for _, x in tensors)
         with no_grad():
             if cls.setup_context is Function.setup_context:
                 result = cls.forward(ctx, *args)

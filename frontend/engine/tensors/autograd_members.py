@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from frontend.engine.tensors.epoch import HookRegistry, changed
 from frontend.engine.tensors.hooks import RemovableHandle, refuse_hook
 from frontend.engine.tensors.host_values import HostValues
-from frontend.engine.tensors.state import STATE, check_rule
+from frontend.engine.tensors.state import STATE, check_custom_gradient
 from graphc.errors import ShapeError
 
 
@@ -173,7 +173,7 @@ class AutogradMembers(HostValues):
         Returns a handle whose `remove()` takes the hook off."""
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        check_rule((self,))
+        check_custom_gradient((self,))
         if self._edge is None:
             self._check_hook()
             if self._hooks is None:

@@ -64,7 +64,7 @@ class BatchMode:
     def __init__(self, size: Extent):
         self.size = size
         self.around: TensorMode | None = STATE.mode
-        self.left: BatchingError | None = None
+        self.refusal: BatchingError | None = None
         self._given: dict[int, Tensor] = {}  # the arguments of the function, by id
         if self.around is not None:
             self.prepared = self.around.prepared
@@ -89,10 +89,10 @@ class BatchMode:
             swap_mode(self.around)
             note_errors(before)
         refused = next((e for e in errors if e.is_refusal and reached_user(e)), None)
-        if self.left is None and refused is not None:
-            self.left = BatchingError(str(refused))
-        if self.left is not None:
-            raise self.left from failure
+        if self.refusal is None and refused is not None:
+            self.refusal = BatchingError(str(refused))
+        if self.refusal is not None:
+            raise self.refusal from failure
         if before is not None:  # a trace around has to know of those that code may catch
             before += errors
         if failure is not None:
@@ -117,10 +117,10 @@ class BatchMode:
         inner, varies = self.result(tensor)
         return inner if varies else inner.expand(self.size, *inner.shape).clone()
 
-    def apart(self, what: str) -> NoReturn:
+    def refuse(self, what: str) -> NoReturn:
         """Raise BatchingError, for good."""
-        self.left = BatchingError(what)
-        raise self.left
+        self.refusal = BatchingError(what)
+        raise self.refusal
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -146,9 +146,9 @@ class BatchMode:
         types: tuple[TensorType, ...], view: bool = False,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         if not isinstance(op, Op):
-            self.apart(f"{op.name}, which Python computes")
+            self.refuse(f"{op.name}, which Python computes")
         if isinstance(op, Host):
-            self.check_rule(operands)
+            self.check_custom_gradient(operands)
         taken = [self._taken(x) for x in operands]
         varies = [each for _, each in taken]
         tensors = tuple([tensor for tensor, _ in taken])
@@ -178,14 +178,14 @@ class BatchMode:
         if results is not None or is_defined(op, recorded):
             return results
         if not isinstance(self.size, int) or not self.size:
-            self.apart(f"{op.name}, which has no rule for batches of any size")
+            self.refuse(f"{op.name}, which has no rule for batches of any size")
         return one_by_one(op, tensors, varies, attributes, self.size)
 
-    def check_rule(self, operands: Iterable[Tensor]) -> None:
+    def check_custom_gradient(self, operands: Iterable[Tensor]) -> None:
         """What is computed of these is recorded with a gradient rule of its own, by whoever calls:
         gradients from outside would miss it."""
         if STATE.grad_enabled and any([self._taken(x)[0].requires_grad for x in operands]):
-            self.apart("a gradient rule that is no op's")
+            self.refuse("a gradient rule that is no op's")
 
     def _taken(self, tensor: Tensor) -> tuple[Tensor, bool]:
         """What an operand is around, and whether it varies."""
@@ -233,7 +233,7 @@ class BatchMode:
     ) -> np.ndarray | None:
         inner, varies = self._taken(tensor)
         if varies:
-            self.apart(f"{what} needs a value, which differs between examples")
+            self.refuse(f"{what} needs a value, which differs between examples")
         if self.around is not None:
             with self._outside():
                 return self.around.known(inner, what, guarded)
@@ -243,7 +243,7 @@ class BatchMode:
 
     def capture(self, tensor: Any) -> bool:
         if not self._is_inside(tensor):
-            self.apart("a tensor from outside is changed")
+            self.refuse("a tensor from outside is changed")
         return False
 
     def view(self, result: Tensor, parent: Tensor) -> bool:
@@ -280,7 +280,7 @@ class BatchMode:
         while root._view is not None:
             root = root._view.parent
         if not self._is_inside(root) or id(root) in self._given:
-            self.apart("a tensor from outside is changed")
+            self.refuse("a tensor from outside is changed")
         value = self._held(self.value(new), new)
         if STATE.grad_enabled is False:
             value = self._detached(value)
@@ -304,7 +304,7 @@ class BatchMode:
         return None if row_major else outermost_first(value.strides)
 
     def memory(self, tensor: Tensor, whole: bool) -> tuple[Tensor, int]:
-        self.apart("how a tensor lies in memory is asked")
+        self.refuse("how a tensor lies in memory is asked")
 
     # -- gradients ---------------------------------------------------------------------------
 
@@ -318,7 +318,7 @@ class BatchMode:
         return tensor._grad
 
     def write_grad(self, tensor: Any) -> None:
-        self.apart("`.grad` is written")
+        self.refuse("`.grad` is written")
 
     def history(self, tensor: Any, needed: bool = False) -> Any:
         outer = self._outer(tensor)
@@ -329,24 +329,24 @@ class BatchMode:
         with self._outside():
             history = None if outer.is_leaf else outer
         if history is not None and needed:
-            self.apart("the history of an example is asked")
+            self.refuse("the history of an example is asked")
         return history
 
     def backward(self, accumulates: bool) -> AbstractContextManager[UnwatchedSweep]:
         if accumulates:
-            self.apart("backward() adds to `.grad`")
+            self.refuse("backward() adds to `.grad`")
         return nullcontext(UnwatchedSweep())
 
     # -- what comes from outside: the mode around knows it ------------------------------------
 
     def number(self, mapping: Any, key: Any, index: int | None, dtype: DType) -> Tensor:
-        self.apart("an optimizer steps")
+        self.refuse("an optimizer steps")
 
     def guard(self, key: Any, make: Callable[[], Any], kept: Sequence[Any] = ()) -> Any:
         return make() if self.around is None else self.around.guard(key, make, kept)
 
     def write_attribute(self, owner: Any, name: str, value: Any, is_state: bool) -> None:
-        self.apart(f"the attribute {name!r} is assigned")
+        self.refuse(f"the attribute {name!r} is assigned")
 
     # -- hooks, Modules, optimizers ------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class BatchMode:
         return nullcontext() if self.around is None else self.around.module(module)
 
     def update(self) -> AbstractContextManager[None]:
-        self.apart("an optimizer steps")
+        self.refuse("an optimizer steps")
 
     def begin_parameter(self, parameter: Any) -> None:
         pass

@@ -215,10 +215,10 @@ def computing() -> bool:
     return mode is None
 
 
-def check_rule(tensors: Iterable[Any]) -> None:
+def check_custom_gradient(tensors: Iterable[Any]) -> None:
     """What follows is recorded on these with a gradient rule that is no op's. In a batch of
     examples only the tape inside has it: where gradients come from outside, they go one by one."""
-    check = getattr(STATE.mode, "check_rule", None)
+    check = getattr(STATE.mode, "check_custom_gradient", None)
     if check is not None:
         check(tensors)
 

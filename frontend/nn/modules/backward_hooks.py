@@ -9,7 +9,7 @@ from typing import Any
 
 from frontend.engine.eager.dispatch import filled_like
 from frontend.engine.eager.tape import Saves, record
-from frontend.engine.tensors.state import STATE, check_rule
+from frontend.engine.tensors.state import STATE, check_custom_gradient
 from frontend.engine.tensors.tensor import Tensor, make
 from frontend.engine.tensors.views import View
 from graphc.errors import ShapeError
@@ -69,7 +69,7 @@ def _around(values: Any, positions: list[int], hook: Callable[..., Any]) -> Any:
     """A tuple with the tensors at these positions behind an identity node, whose gradients, zeros
     for missing ones, `hook(gradients, filled)` sees."""
     tensors = tuple(values[i] for i in positions)
-    check_rule(tensors)
+    check_custom_gradient(tensors)
     # Asking brings the history of views up to date, which the node takes as it is.
     requiring = [tensor.requires_grad for tensor in tensors]
     types = tuple(tensor.tensor_type for tensor in tensors)

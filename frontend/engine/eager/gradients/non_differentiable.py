@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frontend.engine.eager.tape import Saves, record
-from frontend.engine.tensors.state import STATE, check_rule, no_grad
+from frontend.engine.tensors.state import STATE, check_custom_gradient, no_grad
 from frontend.engine.tensors.tensor import Tensor
 
 
@@ -50,7 +50,7 @@ def non_differentiable(name: str, compute: Callable[..., Tensor], *operands: Any
     tensors = tuple(x for x in operands if isinstance(x, Tensor))
     if not STATE.grad_enabled or not any(x.requires_grad for x in tensors):
         return compute(*operands)
-    check_rule(tensors)
+    check_custom_gradient(tensors)
     with no_grad():
         result = compute(*operands)
     mark_non_differentiable(name, tensors, result)
