@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import ShapeError
+from graphc.errors import AttributeValueError, ShapeError
 from graphc.ir.handle import cast_to
 from graphc.ir.types import DType, Shape
 from graphc.ops.kinds.contract import Contract, Space
@@ -91,6 +91,51 @@ paired_matmul: Contract = Contract(
     samples=matmul.samples,
 )
 """The matrix product of f16 or bf16, summed in f32 as instructions for pairs of bf16 sum."""
+
+
+def _tree_shape(types: Types, *, chains: int) -> Shape:
+    if chains < 1 or chains & (chains - 1):
+        raise AttributeValueError(f"tree_matmul: {chains} chains", hint="a power of two")
+    shape = _matmul_shape(types)
+    if types[0].rank != 2:
+        raise ShapeError(f"tree_matmul of {types[0]} and {types[1]}: takes matrices")
+    if types[0].shape[-1] % chains != 0:
+        raise ShapeError(f"tree_matmul of {types[0]} and {types[1]}: no {chains} equal chains")
+    return shape
+
+
+def _tree_product(x: Any, y: Any, chains: int) -> Any:
+    rows, depth = x.shape
+    lefts = x.reshape(rows, chains, depth // chains).swapaxes(0, 1)
+    sums = np.matmul(lefts, y.reshape(chains, depth // chains, y.shape[1]))
+    while len(sums) > 1:
+        sums = sums[::2] + sums[1::2]
+    return sums[0]
+
+
+tree_matmul: Contract = Contract(
+    "tree_matmul",
+    _tree_shape,
+    space=lambda types, chains: matmul.space(types),
+    left=lambda b, m, k, types, chains: Case(0, (*m, *k)),
+    right=lambda b, n, k, types, chains: Case(1, (*k, *n)),
+    out=lambda b, m, n, types, chains: (*m, *n),
+    compute=_tree_product,
+    dtypes=NUMBERS,
+    chains=True,
+    vjp=lambda g, out, x, y, chains: (
+        lambda: matmul(g, swapped(y)), lambda: matmul(swapped(x), g)
+    ),
+    samples=lambda m: [
+        m(m.normal(3, 8), m.normal(8, 5), chains=4), m(m.normal(1, 6), m.normal(6, 1), chains=2),
+        m(m.normal(17, 32), m.normal(32, 50), chains=8),
+        m(m.normal(0, 4), m.normal(4, 2), chains=4), m(m.normal(3, 0), m.normal(0, 2), chains=4),
+        m(m.normal(5, 1200), m.normal(1200, 3), chains=2),
+        m(m.normal(2, 3), m.normal(3, 4), chains=1),
+    ],
+)  # fmt: skip
+"""The matrix product [m, k] by [k, n] that sums k in so many `chains` of equal length, and adds
+their sums as a binary tree: what a tree of additions makes of as many products."""
 
 
 def _integer_product(x: Any, y: Any) -> Any:

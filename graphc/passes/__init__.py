@@ -1,7 +1,8 @@
 """Passes over graphs, a file each; pipelines says which run at which level, in which order.
 
-rewrite drives rules, which patterns declares: simplify, simplify_shapes, simplify_regions,
-fold_constants, common_subexpressions and dead_code, all to their joint fixed point in canonicalize;
+rewrite drives rules, which patterns declares: simplify, simplify_shapes, tree_products,
+simplify_regions, fold_constants, common_subexpressions and dead_code, all to their joint fixed
+point in canonicalize;
 sink_reshapes moves reshapes behind elementwise work; decompose expands composites. layouts stores
 weights as products read them, split_frozen computes once what frozen inputs decide, dequantized
 finds weights of few bits, recompute chooses what a whole step keeps, and split_exchanges cuts where

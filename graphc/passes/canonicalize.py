@@ -1,4 +1,4 @@
-"""The joint fixed point of constant folding, algebra, shapes and sharing.
+"""The joint fixed point of constant folding, algebra, shapes, products that are added, and sharing.
 
 in : a graph
 out: the graph to which none of these passes applies any more
@@ -13,10 +13,10 @@ graphc.passes.rewrite.
 from __future__ import annotations
 
 from graphc.ir.nodes import Graph
-from graphc.passes import fold_constants, simplify, simplify_shapes
+from graphc.passes import fold_constants, simplify, simplify_shapes, tree_products
 from graphc.passes.rewrite import rewrite
 
-RULES = fold_constants.RULES + simplify.RULES + simplify_shapes.RULES
+RULES = fold_constants.RULES + simplify.RULES + simplify_shapes.RULES + tree_products.RULES
 
 
 def canonicalize(graph: Graph) -> Graph:

@@ -38,7 +38,8 @@ class Products:
     and where they have an element: a product without one of them is skipped. `blocks`: where K
     blocks begin, in order, and the end of the last one. `scaled(totals, sums, b, at)`: what totals
     are with the sums of block b more, for results at an open mesh; None: they are added. `dtype`:
-    of results, if that is not the operands'."""
+    of results, if that is not the operands'. `chains`: equal parts of the sum, of whole K blocks
+    each, whose sums are added as a binary tree."""
 
     broadcast: Array
     vectors: Array
@@ -47,6 +48,7 @@ class Products:
     blocks: tuple[int, ...]
     scaled: Callable[[Array, Array, int, tuple[Array, ...]], Array] | None = None
     dtype: Any = None
+    chains: int = 1
 
 
 @record(frozen=False)
@@ -270,7 +272,22 @@ class _ProductsPart(NestWalk):
         if indices and (indices.start not in blocks or indices.stop not in blocks):
             said = f"{leaf.text} adds products {indices.start} to {indices.stop} as K blocks"
             raise broken("N5", said)
-        scaled, none = self.products.scaled, zeros.astype(self.products.broadcast.dtype)
+        if (chains := self.products.chains) == 1:
+            return self._in_blocks(total, mesh, indices)
+        depth = self.products.broadcast.shape[-1]
+        if indices != range(depth):
+            said = f"{leaf.text} adds a part of what {chains} chains are of, which are a tree"
+            raise broken("N5", said)
+        ends = range(0, depth + 1, depth // chains) if depth else (0,) * (chains + 1)
+        sums = [self._in_blocks(zeros, mesh, range(*part)) for part in pairwise(ends)]
+        while len(sums) > 1:
+            sums = [x + y for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        return sums[0]
+
+    def _in_blocks(self, total: Array, mesh: tuple[Array, ...], indices: range) -> Array:
+        """The total with the products of whole K blocks."""
+        blocks, scaled = self.products.blocks, self.products.scaled
+        none = np.zeros(total.shape, self.products.broadcast.dtype)
         for begin, end in pairwise(b for b in blocks if indices.start <= b <= indices.stop):
             sums = self._chain(none, mesh, range(begin, end))
             total = total + sums if scaled is None else scaled(

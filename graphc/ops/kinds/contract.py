@@ -61,7 +61,9 @@ class Contract(Op):
     types of the right operand, where those are not the left one's. With `pairs` indices of k
     are added two at a time, the odd one first; an odd number of them ends with one product
     more, of zeros. With `pairing(types, attributes)` it is the last coordinate of k, of 2, that
-    says which of a pair, the odd one first.
+    says which of a pair, the odd one first. With `chains` the attribute of that name, a power of
+    two, says in how many parts of equal length k, one coordinate, is summed: each is a sum of its
+    own, and these are added as a binary tree.
 
     `phases(types, **attributes)`: for each axis of n a step; results whose coordinates are equal
     modulo the steps have the same guarded products (a strided convolution's gradient)."""
@@ -85,6 +87,7 @@ class Contract(Op):
         right_dtypes: tuple[DType, ...] | None = None,
         pairs: bool = False,
         pairing: Callable[[Types, dict[str, Any]], Pairing] | None = None,
+        chains: bool = False,
         parameters: Parameters | None = None,
         **rest: Any,
     ):
@@ -100,6 +103,7 @@ class Contract(Op):
         self.right_dtypes = right_dtypes
         self.pairs = pairs
         self.pairing = pairing
+        self.chains = chains
 
     def infer(self, types: Types, attributes: dict[str, Any]) -> Types:
         self.expect(types, 2)

@@ -60,7 +60,10 @@ def products_of(body: Graph, swapped: bool, operands: tuple[Array, ...]) -> Prod
 
     left, right = operand(view.op.left, space.m), operand(view.op.right, space.n)
     broadcast, vectors = (right, left) if swapped else (left, right)
-    return Products(broadcast[0], vectors[0], broadcast[1], vectors[1], k_blocks(space.k))
+    blocks = _blocks_of_chains(space.k, view.chains)
+    return Products(
+        broadcast[0], vectors[0], broadcast[1], vectors[1], blocks, chains=view.chains
+    )  # fmt: skip
 
 
 def _of_blocks(operands: tuple[Array, ...], attributes: dict[str, Any]) -> Products:
@@ -107,3 +110,13 @@ def k_blocks(k: Shape) -> tuple[int, ...]:
     extent, inner = (k[axis] if k else 1), math.prod(k[axis + 1 :])
     steps = [min(step, extent - at) * inner for at in range(0, extent, max(step, 1))]
     return tuple(accumulate(steps * math.prod(k[:axis]), initial=0))
+
+
+def _blocks_of_chains(k: Shape, chains: int) -> tuple[int, ...]:
+    """The same, where each of so many parts of k is cut into blocks of its own."""
+    if chains == 1:
+        return k_blocks(k)
+    (depth,) = k
+    blocks = k_blocks((depth // chains,))[:-1]
+    starts = range(0, depth, max(depth // chains, 1))
+    return (*(start + at for start in starts for at in blocks), depth)

@@ -108,12 +108,13 @@ class KLoops:
     coordinate then. `each`: products that an index of k stands for, of extents that are numbers.
     `runs`: lengths of runs of k, one coordinate, each a multiple of the next and all dividing K
     blocks: a loop for each, so that what is read once for a run is read ahead of the next loop;
-    the shortest is written out."""
+    the shortest is written out. `chains`: see Contract; each part of k is cut into K blocks of its
+    own."""
 
     def __init__(
         self, builder: LoopBuilder, evaluator: Evaluator, k: Shape, unrolled: int,
         body: Accumulate, zeros: list[LoopValue], pairs: bool = False, each: int = 1,
-        runs: tuple[int, ...] = (),
+        runs: tuple[int, ...] = (), chains: int = 1,
     ) -> None:  # fmt: skip
         self.builder = builder
         self.runs = runs
@@ -125,6 +126,7 @@ class KLoops:
         self.unrolled = unrolled
         self.body = body
         self.zeros = zeros
+        self.chains = chains
         self.cut = known_cut(k, each)
         self.axis, self.step = self.cut or (0, 0)
 
@@ -132,6 +134,8 @@ class KLoops:
         """The sums over all of k."""
         if 0 in self.k:
             return self.zeros
+        if self.chains > 1:
+            return self._tree(0, self.chains)
         if self.cut is None:
             return self._cut_at_run_time()
         products: Extent = math.prod(self.k)
@@ -139,6 +143,18 @@ class KLoops:
             return self._nest(0, (), self.zeros, 0, self._end(0) if self.k else 1)
         start = [first_addend(self.builder, (*self.k, self.each), zero) for zero in self.zeros]
         return self._blocks(0, (), start, (0, self._end(0)))
+
+    def _tree(self, first: int, count: int) -> list[LoopValue]:
+        """The sums of so many chains from the `first` on. In this order few are held at a time."""
+        if count > 1:
+            half = count // 2
+            return self._added(self._tree(first, half), self._tree(first + half, half))
+        length = self.k[0] // self.chains
+        begin, end = (self.numbers.bound(length * at) for at in (first, first + 1))
+        if is_one_block(length):
+            return self._nest(0, (), self.zeros, begin, end)
+        start = [first_addend(self.builder, (length,), zero) for zero in self.zeros]
+        return self._blocks(0, (), start, (begin, end))
 
     # -- where the extents decide where sums are cut ---------------------------------------------
 

@@ -46,7 +46,8 @@ class ContractionView:
 
     A convolution with a kernel of one element that reads every position is a product: its positions
     are one coordinate here, however many axes they have, and k is the channel. `pairs`: whether
-    neighbours along k, one coordinate, are added as pairs."""
+    neighbours along k, one coordinate, are added as pairs. `chains`: how many sums, of equal parts
+    of k, are added as a tree."""
 
     def __init__(self, body: Graph, swapped: bool = False) -> None:
         self.body = body
@@ -64,6 +65,7 @@ class ContractionView:
         self._space = (self.m, self.n, self.k)
         self._in_pairs = self.op.pairing is not None
         self.pairs = self.op.pairs and not self._in_pairs
+        self.chains: int = self.attributes["chains"] if self.op.chains else 1
         if len(self.k) > 1 and self._is_product():
             self.m, self.n = ((math.prod(each),) if each else each for each in (self.m, self.n))
             self.pairs = self.op.pairs

@@ -114,10 +114,11 @@ class RegisterTile:
         zeros = emit.zeros(at.rows * at.vectors)
         body = self.products(at, lane, tile)
         pairs, each = emit.problem.pairs, emit.view.products_each
-        in_place = isinstance(self.vectors, VectorInPlace)
+        in_runs = isinstance(self.vectors, VectorInPlace) and not pairs and emit.view.chains == 1
         return KLoops(
             emit.builder, emit.evaluator, emit.view.k, unrolled, body, zeros, pairs, each,
-            runs_of_vectors(emit.problem, at.columns) if in_place and not pairs else (),
+            runs_of_vectors(emit.problem, at.columns) if in_runs else (),
+            emit.view.chains,
         )  # fmt: skip
 
 

@@ -171,7 +171,7 @@ class SizedLeaf:
         body = self._products(emit, places, n, guards)
         k = KLoops(
             emit.builder, emit.evaluator, view.k, len(view.k), body, emit.zeros(len(rows)),
-            problem.pairs,
+            problem.pairs, chains=view.chains,
         )  # fmt: skip
         for m, total in zip(places, k.total(), strict=True):
             emit.finish(view.out(problem.batch, m, n), guards, total)

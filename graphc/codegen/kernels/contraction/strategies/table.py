@@ -83,11 +83,16 @@ STRATEGIES: tuple[Strategy, ...] = (
 OF_PAIRS: tuple[Strategy, ...] = (GemvPlan, GroupedPlan, BlockedPlan, UnblockedPlan, SizedPlan)
 """Those that add products of pairs."""
 
+OF_CHAINS: tuple[Strategy, ...] = (UnblockedPlan, SizedPlan)
+"""Those that have all of k in one leaf, and so can add parts of it as a tree."""
+
 
 def asked(problem: ContractionProblem) -> tuple[Strategy, ...]:
     """The strategies that may have plans for a problem, in order."""
     if problem.pairs:
         return OF_PAIRS
+    if problem.view.chains > 1:
+        return OF_CHAINS
     if problem.view.op is block_matmul:
         return (ScaledBlocksPlan,)
     return STRATEGIES if problem.view.op.pairing is None else (PairedWindowsPlan, *STRATEGIES)
