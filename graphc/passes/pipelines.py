@@ -12,7 +12,7 @@ out: a graph of ops that the lowering knows, or the two graphs it is split into
 Dead code goes first, so that no pass works for nothing, and last, after the passes that leave
 nodes without users. Composites are expanded once, but for those with a kernel recipe of their own.
 All rewriting is one pass with one fixed point (graphc.passes.canonicalize), so no pass is repeated
-in the hope that it finds more.
+in the hope that it finds more. Products are merged behind it, when equal matrices are one value.
 
 `relaxed` has what rounds differently: before composites are expanded, attention recognised in ops
 the user wrote; behind it, convolutions that gain by Winograd's sums. Where forward and backward
@@ -41,6 +41,7 @@ from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.decompose import decompose, decompose_to_recipes
 from graphc.passes.layouts import Preferred, layouts, packed
+from graphc.passes.merge_products import merge_products
 from graphc.passes.recognize_attention import recognize_attention
 from graphc.passes.recompute import Span, within_budget
 from graphc.passes.recorder import Recorder, recorded
@@ -90,6 +91,7 @@ WINOGRAD = _of_target(
 )
 SINK_RESHAPES = _of_graph(sink_reshapes)
 CANONICALIZE = _of_graph(canonicalize)
+MERGE_PRODUCTS = _of_graph(merge_products)
 PACK_FROZEN = _of_target(
     "pack_frozen", lambda graph, facts, preferred: packed(graph, facts.frozen, preferred)
 )
@@ -100,11 +102,11 @@ LEVELS: dict[str, Pipeline] = {
     "none": (DECOMPOSE,),
     "exact": (
         DEAD_CODE, DECOMPOSE_TO_RECIPES, PACK_IN_LOOPS, SIMPLIFY_REGIONS, SINK_RESHAPES,
-        CANONICALIZE, DEAD_CODE,
+        CANONICALIZE, MERGE_PRODUCTS, DEAD_CODE,
     ),
     "relaxed": (
         DEAD_CODE, RECOGNIZE_ATTENTION, DECOMPOSE_TO_RECIPES, PACK_IN_LOOPS, SIMPLIFY_REGIONS,
-        WINOGRAD, SINK_RESHAPES, CANONICALIZE, DEAD_CODE,
+        WINOGRAD, SINK_RESHAPES, CANONICALIZE, MERGE_PRODUCTS, DEAD_CODE,
     ),
 }  # fmt: skip
 """What every graph goes through before it is scheduled."""

@@ -1,0 +1,117 @@
+"""Products with one matrix, as one product of all their rows (XLA's dot merger).
+
+in : a graph in normal form in which several products have the same right operand (a layer that is
+     applied to the shares of a batch, to several inputs, or to each step of a sequence)
+out: the graph with one product of their left operands, one behind another, of which each takes its
+     rows: the matrix is read once; in normal form again
+
+Rows do not depend on one another, so every bit stays. Merged are products that are equally far from
+the inputs: none of them depends on another, and no two merged products do on each other both ways.
+What is put together and cut again has to be little beside the matrix that is not read again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import networkx as nx
+
+from graphc.ir.copying import copy_nodes
+from graphc.ir.dims import symbols_in
+from graphc.ir.draft import Draft, Values, moved
+from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
+from graphc.ir.registry import lookup
+from graphc.passes.canonicalize import canonicalize
+
+GAIN = 4
+"""Elements of the matrix that are not read again, for each that is put together or cut."""
+
+
+def merge_products(graph: Graph) -> Graph:
+    """Make products with the same right operand one.
+
+    %1 = matmul(%a, %w) : f32[2,64]  =>   %1 = concat(%a, %b) axis=0 : f32[5,64]
+    %2 = matmul(%b, %w) : f32[3,64]       %2 = matmul(%1, %w) : f32[5,64]
+                                          %3 = slice(%2) size=[2,64] start=[0,0] step=[1,1] : …
+                                          %4 = slice(%2) size=[3,64] start=[2,0] step=[1,1] : …
+    """
+    groups = _groups(graph)
+    order = _order(graph, groups) if groups else None
+    if order is None:
+        return graph
+    group_of = {member: group for group in groups for member in group}
+    draft, values, positions = Draft(), dict[Value, Value](), iter(order)
+    products: dict[int, Value] = {}
+
+    def place(node: Node, operands: Values) -> Values:
+        identity = next(positions)
+        group = group_of.get(identity)
+        if group is None:
+            return draft.add(moved(node, operands))
+        draft.location = node.location
+        if group[0] not in products:
+            lefts = [values[graph.nodes[member].operands[0]] for member in group]
+            whole = _only(draft, draft.make("concat", *lefts, axis=0))
+            products[group[0]] = _only(draft, draft.make("matmul", whole, operands[1]))
+        rows = [graph.nodes[member].types[0].shape[0] for member in group]
+        start = (sum(rows[: group.index(identity)]), 0)
+        size = node.types[0].shape
+        return draft.add(
+            draft.make("slice", products[group[0]], start=start, size=size, step=(1, 1))
+        )
+
+    copy_nodes(graph.nodes, order, values, place)
+    outputs = [values[value] for value in graph.outputs]
+    return canonicalize(draft.graph(graph.name, outputs, graph.aliases))
+
+
+def _only(draft: Draft, node: Node) -> Value:
+    (value,) = draft.add(node)
+    return value
+
+
+def _groups(graph: Graph) -> list[tuple[int, ...]]:
+    """The products that become one, each in the order of the graph."""
+    depths: list[int] = []
+    alike: dict[tuple[Value, int], list[int]] = defaultdict(list)
+    for identity, node in enumerate(graph.nodes):
+        depth = 1 + max((depths[operand.node] for operand in node.operands), default=0)
+        depths.append(depth)
+        if node.op == "matmul" and node.types[0].rank == 2:
+            alike[node.operands[1], depth].append(identity)
+    return [tuple(members) for members in alike.values() if _pays(graph, members)]
+
+
+def _pays(graph: Graph, members: Sequence[int]) -> bool:
+    """Whether what is read less is much more than what is moved."""
+    depth, columns = graph.type_of(graph.nodes[members[0]].operands[1]).shape
+    rows = [graph.nodes[member].types[0].shape[0] for member in members]
+    if symbols_in(depth, columns, *rows):
+        return False
+    moved = sum(rows) * (depth + columns)
+    return 0 < moved * GAIN <= (len(members) - 1) * depth * columns
+
+
+def _order(graph: Graph, groups: Sequence[tuple[int, ...]]) -> list[int] | None:
+    """Nodes in an order near to the graph's in which all that a group reads is ahead of it; None
+    where that would change the order of what is done outside of the graph."""
+    before = nx.DiGraph()
+    before.add_nodes_from(range(len(graph.nodes)))
+    before.add_edges_from(
+        (operand.node, identity)
+        for identity, node in enumerate(graph.nodes)
+        for operand in node.operands
+    )
+    for group in groups:
+        reads = {operand.node for member in group for operand in graph.nodes[member].operands}
+        before.add_edges_from((read, member) for read in reads for member in group)
+    outside = [
+        identity
+        for identity, node in enumerate(graph.nodes)
+        if node.op not in (INPUT, CONSTANT) and lookup(node.op).kind == "host"
+    ]
+    nx.add_path(before, outside)
+    if not nx.is_directed_acyclic_graph(before):
+        return None
+    return list(nx.lexicographical_topological_sort(before))
