@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-import networkx as nx
-
 from graphc.ir.copying import copy_nodes
 from graphc.ir.dims import symbols_in
 from graphc.ir.draft import Draft, Values, moved
+from graphc.ir.graph_queries import live_nodes
 from graphc.ir.nodes import CONSTANT, INPUT, Graph, Node, Value
 from graphc.ir.registry import lookup
 from graphc.passes.canonicalize import canonicalize
@@ -74,11 +73,12 @@ def _only(draft: Draft, node: Node) -> Value:
 def _groups(graph: Graph) -> list[tuple[int, ...]]:
     """The products that become one, each in the order of the graph."""
     depths: list[int] = []
+    live = live_nodes(graph)
     alike: dict[tuple[Value, int], list[int]] = defaultdict(list)
     for identity, node in enumerate(graph.nodes):
         depth = 1 + max((depths[operand.node] for operand in node.operands), default=0)
         depths.append(depth)
-        if node.op == "matmul" and node.types[0].rank == 2:
+        if identity in live and node.op == "matmul" and node.types[0].rank == 2:
             alike[node.operands[1], depth].append(identity)
     return [tuple(members) for members in alike.values() if _pays(graph, members)]
 
@@ -96,6 +96,8 @@ def _pays(graph: Graph, members: Sequence[int]) -> bool:
 def _order(graph: Graph, groups: Sequence[tuple[int, ...]]) -> list[int] | None:
     """Nodes in an order near to the graph's in which all that a group reads is ahead of it; None
     where that would change the order of what is done outside of the graph."""
+    import networkx as nx
+
     before = nx.DiGraph()
     before.add_nodes_from(range(len(graph.nodes)))
     before.add_edges_from(
