@@ -9,6 +9,7 @@ casts to integers, positions of maxima) and without infinities and NaN on the wa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -275,6 +276,38 @@ class Drawer:
             y = lookup("transpose")(y, permutation=order)
         return lookup("matmul")(x, y)
 
+    def draw_products_of_one_matrix(self) -> Any:
+        """Products that may become one of all their rows, one behind another."""
+        matrix = self.filled(40, 40)
+        count, rows = self.one((2, 1), (3, 2), (4, 3))
+        products = [lookup("matmul")(self.filled(rows, 40), matrix) for _ in range(count)]
+        return lookup("concat")(*map(lookup(self.one(*SMOOTH)), products), axis=0)
+
+    def draw_tree_of_products(self) -> Any:
+        """Additions that may become one product."""
+        count, depth = self.one((4, 1), (4, 4), (8, 2))
+        values = [
+            lookup("matmul")(
+                lookup("transpose")(self.filled(depth, 40), permutation=(1, 0)),
+                self.filled(depth, 40),
+            )
+            for _ in range(count)
+        ]
+        while len(values) > 1:
+            values = [x + y for x, y in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
+
+    def filled(self, rows: int, columns: int) -> Any:
+        """A matrix of f32 that depends on a drawn value."""
+        value = self.pick(lambda v: v.dtype is f32 and np.prod(v.shape) > 0)
+        flat = lookup("reshape")(value, shape=(int(np.prod(value.shape)),))
+        first = lookup("slice")(flat, start=(0,), size=(1,), step=(1,))
+        drawn = np.random.default_rng(self.draw(st.integers(0, 99))).standard_normal(
+            (rows, columns)
+        )
+        noise = self.builder.constant(drawn.astype(np.float32))
+        return noise + broadcast_to(lookup("tanh")(first), (rows, columns))
+
     def draw_conv(self) -> Any:
         x = self.floats(lambda v: len(v.shape) == 3 and all(v.shape) and v.shape[1] <= 9)
         channels, size = x.shape[1:]
@@ -484,16 +517,30 @@ def close(actual: Any, expected: Any, scale: float, label: str) -> None:
         np.testing.assert_allclose(x, y, rtol=0, atol=tolerance * scale, err_msg=label)
 
 
+def products(graph: graphc.Graph) -> Counter[Any]:
+    """The contractions, by op and types: NumPy's have the same bits only for the same shapes."""
+    return Counter(
+        (node.op, tuple(graph.type_of(v) for v in node.operands))
+        for node in graph.nodes
+        if node.op not in (INPUT, CONSTANT) and lookup(node.op).kind == "contract"
+    )
+
+
 def hold_text_and_passes(graph: graphc.Graph, arrays: list[np.ndarray], same_bits: Any) -> None:
     graphc.verify(graph)
     assert graphc.parse(str(graph)) == graph
-    expected = graphc.run(graph, *arrays)
+    smooth, scale = is_smooth(graph), magnitude(graph, arrays)
     for level, passes in LEVELS.items():
-        step = graph
+        step, expected = graph, graphc.run(graph, *arrays)
         for one in passes:
-            step = graphc.verify(one.run(step, Facts()))
+            before, step = step, graphc.verify(one.run(step, Facts()))
             label = f"{level}: {one.name}\n{graph}\n{step}"
-            same_bits(graphc.run(step, *arrays), expected, label)
+            actual = graphc.run(step, *arrays)
+            if products(step) <= products(before):
+                same_bits(actual, expected, label)
+            elif smooth and scale < 1e30:
+                close(actual, expected, scale, label)
+            expected = actual
         assert graphc.parse(str(step)) == step
 
 
@@ -502,9 +549,11 @@ def hold_levels(graph: graphc.Graph, arrays: list[np.ndarray], same_bits: Any) -
     smooth, scale = is_smooth(graph), magnitude(graph, arrays)
     results = {}
     for level in ("none", "exact"):
-        plan = verify_plan(make_plan(optimize(graph, level), fusion=level == "exact"))
+        optimized = optimize(graph, level)
+        plan = verify_plan(make_plan(optimized, fusion=level == "exact"))
         label = f"{level}\n{graph}\n{plan}"
-        same_bits(run_plan(plan, tuple(arrays)), expected, f"plan {label}")
+        planned = run_plan(plan, tuple(arrays))
+        same_bits(planned, graphc.run(optimized, *arrays), f"plan {label}")
         loops = run_plan_by_loops(plan, tuple(arrays))
         given_arrays = [array.copy() for array in arrays]
         native = graphc.compile(graph, level)(*given_arrays)
