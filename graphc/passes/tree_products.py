@@ -22,7 +22,7 @@ out in a kernel at most."""
 
 
 @record
-class _Part:
+class _Chains:
     """Some chains that lie side by side: the operands of a product, and how many it has."""
 
     left: Value
@@ -49,11 +49,11 @@ def _tree_of_products(draft: Rewriter, node: Node) -> Node | None:
     return draft.make("tree_matmul", left, right, chains=chains)
 
 
-def _count(parts: list[_Part]) -> int:
+def _count(parts: list[_Chains]) -> int:
     return sum(part.chains for part in parts)
 
 
-def _parts(draft: Rewriter, value: Value, most: int = MOST // 2) -> list[_Part]:
+def _parts(draft: Rewriter, value: Value, most: int = MOST // 2) -> list[_Chains]:
     """The products that a value is the tree of, at most so many, where nothing else reads one of
     their sums; none where it is no such tree."""
     node = draft.node(value)
@@ -63,7 +63,7 @@ def _parts(draft: Rewriter, value: Value, most: int = MOST // 2) -> list[_Part]:
         return []
     left, right = node.operands
     if node.op != "add":
-        return [_Part(left, right, node.attribute("chains") if node.op == "tree_matmul" else 1)]
+        return [_Chains(left, right, node.attribute("chains") if node.op == "tree_matmul" else 1)]
     first = _parts(draft, left, most // 2) if most > 1 else []
     second = _parts(draft, right, most // 2) if first else []
     return first + second if _count(first) == _count(second) else []
