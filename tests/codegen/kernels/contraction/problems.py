@@ -96,6 +96,7 @@ PROBLEMS: dict[str, tuple[Graph, Strategy]] = {
     "small product": (product(5, 7, 3), UnblockedPlan),
     "large planes": (convolution("forward", (4, 64, 16, 16), (64, 64, 3, 3)), UnblockedPlan),
     "stride 2": (convolution("forward", (2, 3, 9, 12), (5, 3, 3, 3), stride=2), UnblockedPlan),
+    "volumes": (convolution("forward", (2, 16, 8, 20, 12), (33, 16, 3, 3, 3)), SplitKPlan),
     "one axis": (convolution("forward", (2, 5, 33), (7, 5, 4)), UnblockedPlan),
 }  # fmt: skip
 

@@ -64,6 +64,8 @@ ROW_TILES, BLOCKS = 8, 4
 caches; fewer where there would be less than so many blocks of rows, among which threads divide."""
 REORDERED = 1 / 8
 """Cost of results that are stored in the order of their memory, beside that of scattering them."""
+WRITTEN_OUT = 64
+"""Vectors of results that are written out, at most."""
 
 
 @record
@@ -315,8 +317,13 @@ class GroupResults:
             for start in range(0, count, lanes):
                 vector(row, kept, first + start, min(lanes, count - start))
 
-        # So many at a time that coordinates differ from those of the first by constants.
-        step = math.prod(shape[1:]) * lanes
+        # So many at a time that coordinates differ from those of the first by constants, of all but
+        # the first axes where that were too many to write out.
+        step = lanes
+        for extent in reversed(shape[1:]):
+            if step * extent > WRITTEN_OUT * lanes:
+                break
+            step *= extent
 
         def one(row: Expr, kept: Expr) -> None:
             emit.copier.tiles(
