@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from frontend.engine.eager.promotion import casted
 from frontend.engine.tensors.dtypes import channels_last, channels_last_3d, contiguous_format
 from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.arguments import need_tensors
@@ -87,7 +88,8 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of `input` with `src` where `as_strided` of the row-major copy would lie."""
+    """A copy of `input` with `src`, in the dtype of `input`, where `as_strided` of the row-major copy
+    would lie."""
     need_tensors("as_strided_scatter", input=input, src=src)
     shape = tuple(size)
     if tuple(src.shape) != shape:
@@ -107,4 +109,4 @@ def as_strided_scatter(
         along = [1] * len(shape)
         along[axis] = count
         places = places + (arange(count) * step).reshape(along)
-    return put(input, places.expand(shape), src)
+    return put(input, places.expand(shape), casted(src, input.dtype))

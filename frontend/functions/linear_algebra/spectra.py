@@ -247,7 +247,7 @@ def lstsq(
     a, b = batches(A, right)
     solution = mm(pinv(a, rcond), b)
     asked = driver or "gelsy"
-    rank = matrix_rank(a, rtol=rcond)
+    rank = matrix_rank(A, rtol=rcond)  # of A's batch: the right sides may be more
     none = zeros(0, dtype=_real(A))
     # Of none there is nothing to derive, but they are results of A and B.
     residuals = real_part(solution).reshape(-1)[:0] if solution.requires_grad else none
@@ -258,6 +258,6 @@ def lstsq(
         missing = b - mm(a, solution)
         residuals = reduce.sum(real_part(missing * conj(missing)), -2)
     ranks = zeros(0, dtype=DType.i64) if asked == "gels" else rank
-    values = svdvals(a.detach()) if asked in ("gelsd", "gelss") else none
+    values = svdvals(A.detach()) if asked in ("gelsd", "gelss") else none
     shown = own(solution.squeeze(-1)) if vector else solution
     return stored(return_types.linalg_lstsq(shown, residuals, ranks, values), out)

@@ -252,3 +252,11 @@ def test_pivots_that_name_no_row(pivot: int) -> None:
     for unpack in (torch.lu_unpack, torch.compile(torch.lu_unpack)):
         with pytest.raises(IndexError, match="rows are 1 to 3"):
             unpack(torch.eye(3), pivots)
+
+
+def test_the_rank_of_a_matrix_that_several_right_sides_share() -> None:
+    random = np.random.default_rng(3)
+    a, b = (torch.tensor(random.standard_normal((count, 4, 3))) for count in (1, 2))
+    found = torch.linalg.lstsq(a, b, driver="gelsd")
+    assert found.solution.shape == (2, 3, 3)
+    assert found.rank.tolist() == [3] and found.singular_values.shape == (1, 3)

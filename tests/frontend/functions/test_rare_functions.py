@@ -65,6 +65,8 @@ def test_memory_in_another_order() -> None:
         torch.empty_permuted((2, 3), (0, 0))
     placed = torch.as_strided_scatter(torch.zeros(3, 3), torch.tensor([1.0, 2.0]), (2,), (4,), 1)
     assert placed.tolist() == [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
+    of_integers = torch.as_strided_scatter(torch.zeros(2), torch.tensor([3]), (1,), (1,), 1)
+    assert of_integers.dtype is torch.float32 and of_integers.tolist() == [0, 3]
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
