@@ -88,8 +88,8 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of `input` with `src`, in the dtype of `input`, where `as_strided` of the row-major copy
-    would lie."""
+    """A copy of `input` with `src`, in its dtype, where `as_strided` of the row-major copy would
+    lie."""
     need_tensors("as_strided_scatter", input=input, src=src)
     shape = tuple(size)
     if tuple(src.shape) != shape:
