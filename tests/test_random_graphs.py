@@ -29,6 +29,7 @@ from graphc.ir.nodes import CONSTANT, INPUT, Value
 from graphc.ir.registry import lookup, parameters
 from graphc.ir.types import COMPILED
 from graphc.ops.mersenne_twister import seeded
+from graphc.passes.merge_products import merge_products
 from graphc.passes.pipelines import LEVELS, Facts, optimize
 from graphc.records import replace
 from graphc.schedule.build import make_plan
@@ -568,6 +569,9 @@ def hold_levels(graph: graphc.Graph, arrays: list[np.ndarray], same_bits: Any) -
                 same_bits([array], [arrays[slot]], f"input {slot} changed {label}")
         results[level] = [array.copy() for array in native]
     same_bits(results["none"], results["exact"], f"none, exact\n{graph}")
+    merged = merge_products(optimize(graph), own_cache=0)  # matrices are small here
+    native = graphc.compile(merged, "none")(*[array.copy() for array in arrays])
+    same_bits(native, results["none"], f"products merged\n{graph}\n{merged}")
 
 
 SETTINGS = settings(

@@ -7,7 +7,9 @@ out: the graph with one product of their left operands, one behind another, of w
 
 Rows do not depend on one another, so every bit stays. Merged are products that are equally far from
 the inputs: none of them depends on another, and no two merged products do on each other both ways.
-What is put together and cut again has to be little beside the matrix that is not read again.
+What is put together and cut again has to be little beside the matrix that is not read again, and
+that has to be more than a core's own cache holds: from there it is read as fast as it is multiplied
+with a few rows.
 """
 
 from __future__ import annotations
@@ -26,16 +28,19 @@ from graphc.passes.canonicalize import canonicalize
 GAIN = 4
 """Elements of the matrix that are not read again, for each that is put together or cut."""
 
+OWN_CACHE = 1 << 20
+"""Bytes of a matrix, at most, that is read for each product as it is: a core's own cache, about."""
 
-def merge_products(graph: Graph) -> Graph:
-    """Make products with the same right operand one.
+
+def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
+    """Make products with the same right operand one, where that has more bytes than `own_cache`.
 
     %1 = matmul(%a, %w) : f32[2,64]  =>   %1 = concat(%a, %b) axis=0 : f32[5,64]
     %2 = matmul(%b, %w) : f32[3,64]       %2 = matmul(%1, %w) : f32[5,64]
                                           %3 = slice(%2) size=[2,64] start=[0,0] step=[1,1] : …
                                           %4 = slice(%2) size=[3,64] start=[2,0] step=[1,1] : …
     """
-    groups = _groups(graph)
+    groups = _groups(graph, own_cache)
     order = _order(graph, groups) if groups else None
     if order is None:
         return graph
@@ -70,7 +75,7 @@ def _only(draft: Draft, node: Node) -> Value:
     return value
 
 
-def _groups(graph: Graph) -> list[tuple[int, ...]]:
+def _groups(graph: Graph, own_cache: int) -> list[tuple[int, ...]]:
     """The products that become one, each in the order of the graph."""
     depths: list[int] = []
     live = live_nodes(graph)
@@ -80,14 +85,15 @@ def _groups(graph: Graph) -> list[tuple[int, ...]]:
         depths.append(depth)
         if identity in live and node.op == "matmul" and node.types[0].rank == 2:
             alike[node.operands[1], depth].append(identity)
-    return [tuple(members) for members in alike.values() if _pays(graph, members)]
+    return [tuple(members) for members in alike.values() if _pays(graph, members, own_cache)]
 
 
-def _pays(graph: Graph, members: Sequence[int]) -> bool:
-    """Whether what is read less is much more than what is moved."""
-    depth, columns = graph.type_of(graph.nodes[members[0]].operands[1]).shape
+def _pays(graph: Graph, members: Sequence[int], own_cache: int) -> bool:
+    """Whether what is read less is not in the cache, and much more than what is moved."""
+    matrix = graph.type_of(graph.nodes[members[0]].operands[1])
+    depth, columns = matrix.shape
     rows = [graph.nodes[member].types[0].shape[0] for member in members]
-    if symbols_in(depth, columns, *rows):
+    if symbols_in(depth, columns, *rows) or matrix.nbytes <= own_cache:
         return False
     moved = sum(rows) * (depth + columns)
     return 0 < moved * GAIN <= (len(members) - 1) * depth * columns

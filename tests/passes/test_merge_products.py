@@ -11,6 +11,7 @@ from graphc.ops.movement import slice_
 from graphc.passes.canonicalize import canonicalize
 from graphc.passes.dead_code import dead_code
 from graphc.passes.merge_products import merge_products
+from graphc.passes.pipelines import optimize
 
 DEPTH, COLUMNS = 64, 96
 
@@ -33,7 +34,7 @@ def layer(rows, *, whole=False):
 
 def merged(graph: Graph) -> list[int]:
     """The rows of the products that are left."""
-    after = dead_code(merge_products(canonicalize(graph)))
+    after = dead_code(merge_products(canonicalize(graph), 0))
     return [node.types[0].shape[0] for node in after.nodes if node.op == "matmul"]
 
 
@@ -44,7 +45,8 @@ def same_bits(graph: Graph) -> None:
         for node in graph.nodes
         if node.op == "input"
     ]
-    fast, plain = (graphc.compile(graph, level=level)(*inputs) for level in ("exact", "none"))
+    changed = merge_products(canonicalize(graph), 0)
+    fast, plain = (graphc.compile(each, level="none")(*inputs) for each in (changed, graph))
     for x, y in zip(fast, plain, strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -60,7 +62,7 @@ def test_rows_of_several_products_are_one_product(rows, whole):
 
 def test_slices_of_one_array_are_read_where_they_lie():
     g, _, products = layer((2, 3), whole=True)
-    nodes = merge_products(canonicalize(g.finish(*products))).nodes
+    nodes = merge_products(canonicalize(g.finish(*products)), 0).nodes
     (product,) = [node for node in nodes if node.op == "matmul"]
     assert nodes[product.operands[0].node].op == "input"
 
@@ -100,7 +102,7 @@ def test_crossed_layers():
 def test_what_is_left_as_it_is():
     g, _, products = layer((60, 60))
     large = g.finish(*products)
-    assert merge_products(canonicalize(large)) == canonicalize(large)
+    assert merge_products(canonicalize(large), 0) == canonicalize(large)
     g, _, products = layer((3,))
     assert merged(g.finish(*products)) == [3]
     g, w, _ = layer((1,))
@@ -123,3 +125,23 @@ def test_rows_of_any_size_stay_apart():
         """
     )
     assert len(merged(graph)) == 2
+
+
+def test_a_matrix_that_a_cache_holds_is_read_again():
+    g, _, products = layer((2, 2))
+    graph = g.finish(*products)
+    assert merge_products(canonicalize(graph)) == canonicalize(graph)
+
+
+def test_a_large_matrix_is_read_once_by_what_is_compiled():
+    g = graphc.GraphBuilder("large")
+    w = g.input("w", "f32[512,640]")
+    xs = [g.input(f"x{i}", "f32[2,512]") for i in range(3)]
+    graph = g.finish(*[tanh(matmul(x, w)) for x in xs])
+    assert [n.types[0].shape for n in optimize(graph).nodes if n.op == "matmul"] == [(6, 640)]
+    rng = np.random.default_rng(2)
+    inputs = [rng.standard_normal((512, 640)).astype("f")]
+    inputs += [rng.standard_normal((2, 512)).astype("f") for _ in xs]
+    fast, plain = (graphc.compile(graph, level=level)(*inputs) for level in ("exact", "none"))
+    for x, y in zip(fast, plain, strict=True):
+        np.testing.assert_array_equal(x, y)
