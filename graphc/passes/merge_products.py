@@ -8,7 +8,7 @@ out: the graph with one product of their left operands, one behind another, of w
 Rows do not depend on one another, so every bit stays. Merged are products that are equally far from
 the inputs: none of them depends on another, and no two merged products do on each other both ways.
 What is put together and cut again has to be little beside the matrix that is not read again, and
-that has to be more than a core's own cache holds: from there it is read as fast as it is multiplied
+that has to be as large as a core's own cache: from there it is read as fast as it is multiplied
 with a few rows.
 """
 
@@ -29,11 +29,11 @@ GAIN = 4
 """Elements of the matrix that are not read again, for each that is put together or cut."""
 
 OWN_CACHE = 1 << 20
-"""Bytes of a matrix, at most, that is read for each product as it is: a core's own cache, about."""
+"""Bytes of a core's own cache, about."""
 
 
 def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
-    """Make products with the same right operand one, where that has more bytes than `own_cache`.
+    """Make products with the same right operand one, where that has `own_cache` bytes at least.
 
     %1 = matmul(%a, %w) : f32[2,64]  =>   %1 = concat(%a, %b) axis=0 : f32[5,64]
     %2 = matmul(%b, %w) : f32[3,64]       %2 = matmul(%1, %w) : f32[5,64]
@@ -93,7 +93,7 @@ def _pays(graph: Graph, members: Sequence[int], own_cache: int) -> bool:
     matrix = graph.type_of(graph.nodes[members[0]].operands[1])
     depth, columns = matrix.shape
     rows = [graph.nodes[member].types[0].shape[0] for member in members]
-    if symbols_in(depth, columns, *rows) or matrix.nbytes <= own_cache:
+    if symbols_in(depth, columns, *rows) or matrix.nbytes < own_cache:
         return False
     moved = sum(rows) * (depth + columns)
     return 0 < moved * GAIN <= (len(members) - 1) * depth * columns

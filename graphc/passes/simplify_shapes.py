@@ -283,6 +283,26 @@ def _concat_of_parts(draft: Rewriter, node: Node) -> Node | None:
     return draft.make("slice", first.operands[0], start=start, size=size, step=step)
 
 
+@rule("concat")
+def _concat_of_reshaped_parts(draft: Rewriter, node: Node) -> Node | None:
+    """concat(reshape(slice(x, 0:a)), reshape(slice(x, a:b))) along the first axis of both =>
+    reshape(slice(x, 0:b)): what lies behind each other stays so."""
+    parts = [part for x in node.operands if (part := draft.made_by(x, "reshape")) is not None]
+    if len(parts) != len(node.operands) or node.attribute("axis") != 0:
+        return None
+    slices = [draft.made_by(part.operands[0], "slice") for part in parts]
+    sources = {None if each is None else each.operands for each in slices}
+    shapes = [draft.shape(part.operands[0]) for part in parts]
+    if len(sources) != 1 or None in sources or len({shape[1:] for shape in shapes}) != 1:
+        return None
+    if any(not shape for shape in shapes):
+        return None
+    whole = draft.emit("concat", *[part.operands[0] for part in parts], axis=0)
+    if draft.node(whole).op == "concat":
+        return None
+    return draft.make("reshape", whole, shape=node.types[0].shape)
+
+
 # -- products ------------------------------------------------------------------------------------
 
 
@@ -382,4 +402,5 @@ RULES = (
     + _broadcast_of_broadcast + _broadcast_of_leading_axes
     + _slice_of_slice + _slice_of_pad + _slice_of_concat
     + _pad_of_nothing + _pad_of_pad + _concat_of_one + _concat_of_parts
+    + _concat_of_reshaped_parts
 )  # fmt: skip

@@ -166,6 +166,23 @@ CASES = {
         "%3 = concat(%1, %2) axis=0 : f32[10] return %3",
         "return %v",
     ),
+    "concat of reshaped parts": (
+        "%1 = slice(%x) size=[1,3] start=[0,0] step=[1,1] : f32[1,3] "
+        "%2 = slice(%x) size=[1,3] start=[1,0] step=[1,1] : f32[1,3] "
+        "%3 = reshape(%1) shape=[3] : f32[3] %4 = reshape(%2) shape=[3] : f32[3] "
+        "%5 = concat(%3, %4) axis=0 : f32[6] return %5",
+        "%1 = reshape(%x) shape=[6] : f32[6] return %1",
+    ),
+    "concat of reshaped parts in another order": (
+        "%1 = slice(%x) size=[1,3] start=[1,0] step=[1,1] : f32[1,3] "
+        "%2 = slice(%x) size=[1,3] start=[0,0] step=[1,1] : f32[1,3] "
+        "%3 = reshape(%1) shape=[3] : f32[3] %4 = reshape(%2) shape=[3] : f32[3] "
+        "%5 = concat(%3, %4) axis=0 : f32[6] return %5",
+        "%1 = slice(%x) size=[1,3] start=[1,0] step=[1,1] : f32[1,3] "
+        "%2 = slice(%x) size=[1,3] start=[0,0] step=[1,1] : f32[1,3] "
+        "%3 = reshape(%1) shape=[3] : f32[3] %4 = reshape(%2) shape=[3] : f32[3] "
+        "%5 = concat(%3, %4) axis=0 : f32[6] return %5",
+    ),
     "transpose of a product": (
         "%1 = transpose(%x) permutation=[1,0] : f32[3,2] "
         "%2 = matmul(%1, %c) : f32[3,1] %3 = concat(%2, %2) axis=1 : f32[3,2] "
