@@ -254,8 +254,11 @@ in both. Of the samples in scope agree
 PyTorch's are coarser. Not counted is what PyTorch's tensors without data refuse too, because it
 depends on values: `unique`, `unique_consecutive`, `nonzero`, `argwhere`, `masked_select`, `item`,
 `allclose`, `equal`, `bincount`, `linalg.lstsq` by singular values, `narrow` and `tensor_split` at
-a tensor, `repeat_interleave` without `output_size`, a bool mask as an index.""".splitlines()
-"""What a run of tests/zoo/opdb.py gave."""
+a tensor, `repeat_interleave` without `output_size`, a bool mask as an index.
+
+`python -m tests.zoo.docstrings` runs the examples in the docstrings of PyTorch 2.13 in both: of
+3,477 statements 3,376 give the same, and 101 differ for reasons that it lists.""".splitlines()
+"""What runs of tests/zoo/opdb.py and docstrings.py gave."""
 
 
 def table() -> str:
