@@ -47,6 +47,12 @@ def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
     group_of = {member: group for group in groups for member in group}
     draft, values, positions = Draft(), dict[Value, Value](), iter(order)
     products: dict[int, Value] = {}
+    starts: dict[int, int] = {}
+    for group in groups:
+        row = 0
+        for member in group:
+            starts[member] = row
+            row += graph.nodes[member].types[0].shape[0]
 
     def place(node: Node, operands: Values) -> Values:
         identity = next(positions)
@@ -58,9 +64,7 @@ def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
             lefts = [values[graph.nodes[member].operands[0]] for member in group]
             whole = _only(draft, draft.make("concat", *lefts, axis=0))
             products[group[0]] = _only(draft, draft.make("matmul", whole, operands[1]))
-        rows = [graph.nodes[member].types[0].shape[0] for member in group]
-        start = (sum(rows[: group.index(identity)]), 0)
-        size = node.types[0].shape
+        start, size = (starts[identity], 0), node.types[0].shape
         return draft.add(
             draft.make("slice", products[group[0]], start=start, size=size, step=(1, 1))
         )
@@ -111,9 +115,15 @@ def _order(graph: Graph, groups: Sequence[tuple[int, ...]]) -> list[int] | None:
         for identity, node in enumerate(graph.nodes)
         for operand in node.operands
     )
-    for group in groups:
-        reads = {operand.node for member in group for operand in graph.nodes[member].operands}
-        before.add_edges_from((read, member) for read in reads for member in group)
+    place = {identity: identity for identity in range(len(graph.nodes))}
+    for number, group in enumerate(groups, len(graph.nodes)):
+        # A node of its own between what a group reads and its members, for few edges.
+        place[number] = group[0]
+        for member in group:
+            before.add_edges_from(
+                (operand.node, number) for operand in graph.nodes[member].operands
+            )
+            before.add_edge(number, member)
     outside = [
         identity
         for identity, node in enumerate(graph.nodes)
@@ -122,4 +132,5 @@ def _order(graph: Graph, groups: Sequence[tuple[int, ...]]) -> list[int] | None:
     nx.add_path(before, outside)
     if not nx.is_directed_acyclic_graph(before):
         return None
-    return list(nx.lexicographical_topological_sort(before))
+    order = nx.lexicographical_topological_sort(before, key=place.__getitem__)
+    return [identity for identity in order if identity < len(graph.nodes)]

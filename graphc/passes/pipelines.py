@@ -91,7 +91,7 @@ WINOGRAD = _of_target(
 )
 SINK_RESHAPES = _of_graph(sink_reshapes)
 CANONICALIZE = _of_graph(canonicalize)
-MERGE_PRODUCTS = Pass(merge_products.__name__, lambda graph, _: merge_products(graph))
+MERGE_PRODUCTS = _of_graph(merge_products)
 PACK_FROZEN = _of_target(
     "pack_frozen", lambda graph, facts, preferred: packed(graph, facts.frozen, preferred)
 )

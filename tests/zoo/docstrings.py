@@ -164,7 +164,7 @@ def run(examples: list[tuple[str, list[str]]], own: bool, seconds: int) -> dict[
                         given.append(None)
                     else:
                         given.append(plain(eval(code, names), torch))
-            except BaseException as error:
+            except (Exception, SystemExit) as error:
                 given.append(("raises", f"{type(error).__name__}: {error}"[:160]))
             finally:
                 signal.alarm(0)
@@ -205,6 +205,9 @@ def compared(examples: list[tuple[str, list[str]]], runs: list[dict[str, list[An
         for source, theirs, ours in zip(statements, runs[0][name], runs[1][name]):
             if isinstance(theirs, tuple) and theirs[0] == "raises":
                 counts["not run by PyTorch"] += 1
+                continue
+            if theirs is None and ours is None:
+                counts["without a value"] += 1
                 continue
             said = difference(theirs, ours)
             kind = "same" if not said else "known" if known(name) else "other"
