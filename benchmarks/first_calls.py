@@ -5,16 +5,19 @@
 In: the training workloads, and ResNet-50 and MobileNetV2 of torchvision at 224x224, batch 2, where
 it is installed (`--no-deps` will do: it is imported over the frontend).
 Out: for each, in processes of their own that compile alone, on one thread, seconds of the
-processor of the first call less those of a later one: with nothing on disk; with the kernels there
-but not the program, as where other models brought them; with all of it there. And those of the
-whole process until the second call is over, with nothing and with all on disk: what is loaded in
-the first call is loaded ahead of it by others, and counts there wherever that is.
+processor of the first call less those of a later one and of its imports: with nothing on disk; with
+the kernels there but not the program, as where other models brought them; with all of it there. And
+those of the whole process until the second call is over, with nothing and with all on disk. The
+modules that the first call loads have a column of their own: where the frontend loads them at its
+import they count in the process alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
 import fnmatch
+import importlib
 import itertools
 import json
 import os
@@ -34,6 +37,8 @@ RUNS = {"nothing on disk": "", "new program": "program_*", "all on disk": "none"
 """The runs of a cache folder in turn, and what is taken out of it before each."""
 WHOLE = {"nothing on disk": "process, nothing", "all on disk": "process, all"}
 """Of which of these the whole process is told, and how it is called."""
+LOADING = "loading"
+"""What the imports of the first call take, with nothing on disk."""
 
 
 def workload_step(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -74,12 +79,41 @@ def measured(name: str) -> dict[str, float]:
 
     function, inputs = (vision_step if name in VISION else workload_step)(name)
     compiled = frontend.compile(function, threads=1, keep_grads=False, fullgraph=True)
+    imports = Imports()
     ends = [time.process_time()]
     for _ in range(4):
         compiled(*inputs)
         ends.append(time.process_time())
     first, *later = [end - start for start, end in itertools.pairwise(ends)]
-    return {"beyond": first - min(later), "run": min(later), "process": ends[2]}
+    beyond = first - min(later) - imports.seconds
+    return {
+        "beyond": beyond, "loading": imports.seconds, "run": min(later), "process": ends[2],
+    }  # fmt: skip
+
+
+class Imports:
+    """Counts from now on: `seconds` of the processor in imports that load modules."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._inside = False
+        builtins.__import__ = self._timed(builtins.__import__)
+        importlib.import_module = self._timed(importlib.import_module)
+
+    def _timed(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **options: Any) -> Any:
+            if self._inside:
+                return load(*arguments, **options)
+            before, started = len(sys.modules), time.process_time()
+            self._inside = True
+            try:
+                return load(*arguments, **options)
+            finally:
+                self._inside = False
+                if len(sys.modules) > before:
+                    self.seconds += time.process_time() - started
+
+        return timed
 
 
 def in_process(name: str, folder: str) -> dict[str, float]:
@@ -95,7 +129,7 @@ def in_process(name: str, folder: str) -> dict[str, float]:
 
 
 def row(name: str) -> dict[str, float]:
-    """Seconds of each of `RUNS`, of whole processes, and of a step."""
+    """Seconds of each of `RUNS`, of loading, of whole processes, and of a step."""
     times = {}
     with tempfile.TemporaryDirectory() as folder:
         for run, gone in RUNS.items():
@@ -106,6 +140,8 @@ def row(name: str) -> dict[str, float]:
                 raise SystemExit("no program was kept: the names of its files have changed")
             spent = in_process(name, folder)
             times[run] = spent["beyond"]
+            if not gone:
+                times[LOADING] = spent["loading"]
             if run in WHOLE:
                 times[WHOLE[run]] = spent["process"]
     return {**times, "a step": spent["run"]}
@@ -124,7 +160,7 @@ def main() -> None:
         return
     names = [workload.name for workload in WORKLOADS if workload.trains]
     names += VISION if find_spec("torchvision") else ()
-    titles = (*RUNS, "a step", *WHOLE.values())
+    titles = (*RUNS, LOADING, "a step", *WHOLE.values())
     print(f"{'seconds':14}", *[f"{title:>18}" for title in titles])
     for name in fnmatch.filter(names, arguments.only):
         rounds = [row(name) for _ in range(arguments.rounds)]

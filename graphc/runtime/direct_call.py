@@ -23,6 +23,7 @@ import numpy as np
 
 from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
+from graphc.codegen.llvm.native import CALL_LEVEL
 from graphc.codegen.target import running
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType
@@ -137,7 +138,9 @@ def _method() -> Any:
     )  # fmt: skip
     callees = python_functions(names)
     callees["make_array"] = LoadedFunction(_make_array())
-    function = compile_driver(_text(running().triple), callees, "direct_call", store=user_cache())
+    function = compile_driver(
+        _text(running().triple), callees, "direct_call", store=user_cache(), level=CALL_LEVEL
+    )
     return method_of(function, SEVERAL_OBJECTS)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
+from graphc.codegen.llvm.native import CALL_LEVEL
 from graphc.codegen.target import running
 from graphc.errors import LoweringError
 from graphc.ir.types import TensorType
@@ -113,7 +114,9 @@ def enter() -> Any:
 @functools.cache
 def _enter_function() -> LoadedFunction:
     _check_layout()
-    return compile_driver(_text(running().triple), {}, "enter", store=user_cache())
+    return compile_driver(
+        _text(running().triple), {}, "enter", store=user_cache(), level=CALL_LEVEL
+    )
 
 
 def entering(call: CallFrame) -> Any:
@@ -174,7 +177,10 @@ def _method() -> _Method:
     )
     callees["enter"] = _enter_function()
     text = _METHOD.format(triple=running().triple)
-    return method_of(compile_driver(text, callees, "enter_method", store=user_cache()), ONE_OBJECT)
+    return method_of(
+        compile_driver(text, callees, "enter_method", store=user_cache(), level=CALL_LEVEL),
+        ONE_OBJECT,
+    )
 
 
 def method_of(function: LoadedFunction, flags: int) -> _Method:

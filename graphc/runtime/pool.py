@@ -27,6 +27,7 @@ from typing import Any
 
 from graphc.codegen.cache.object_cache import user_cache
 from graphc.codegen.llvm.loading import LoadedFunction, compile_driver
+from graphc.codegen.llvm.native import CALL_LEVEL
 from graphc.codegen.program.barrier import PADDING
 from graphc.codegen.target import host, running
 from graphc.runtime.pool_text import (
@@ -152,7 +153,7 @@ class _Pool:
 def _functions() -> LoadedFunction:
     """The pool's code, for the life of the process: a worker may be in it."""
     text = pool_text(running().triple, _parking())
-    return compile_driver(text, {}, "functions", store=user_cache())
+    return compile_driver(text, {}, "functions", store=user_cache(), level=CALL_LEVEL)
 
 
 def _addresses(functions: int) -> dict[str, int]:

@@ -20,6 +20,9 @@ from graphc.system import IMPORTING, forks_wait_for
 CODEGEN_LEVEL = 3
 DRIVER_LEVEL = 0
 """Of a plan's driver, which calls kernels one after the other: many lines, run once a call."""
+CALL_LEVEL = 1
+"""Of the functions that check a call's arguments and enter a driver: they run as fast as at level
+3, and take two thirds of its time to compile."""
 RARE_LEVEL = 0
 """Of what hardly ever runs, see cold_paths.py."""
 SEVERAL = b"graphc-objects\n"
