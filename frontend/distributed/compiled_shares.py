@@ -27,26 +27,28 @@ from frontend.distributed.deterministic import (
     SETTING,
     JoinedShares,
     Shares,
+    check_sweep,
     cut,
     share_of,
     tree_of,
+    zero_of_anchor,
 )
 from frontend.distributed.share_state import drawn_inside
 from frontend.distributed.traced_shares import RanShares
 from frontend.engine.compiled.compiler import CompiledFunction
-from frontend.engine.compiled.differentiable import NOTHING, written_by
+from frontend.engine.compiled.differentiable import NOTHING, ForwardCall, written_by
 from frontend.engine.compiled.options import Options
 from frontend.engine.compiled.stance import STANCE
 from frontend.engine.eager.gradients.backward import behind, run_backward
-from frontend.engine.eager.tape import Saves, TapeNode, edge_of, record
+from frontend.engine.eager.tape import Saves, TapeNode, edge_of
 from frontend.engine.outside.kinds import OURS, is_installed, module_of, package_of
 from frontend.engine.tensors.generator import default_generator
 from frontend.engine.tensors.state import STATE, no_grad
-from frontend.engine.tensors.tensor import Tensor, make
+from frontend.engine.tensors.tensor import Tensor
 from frontend.functions.creation import zeros_like
 from frontend.functions.shape import stack
 from frontend.nn.modules.backward_hooks import HooksIdentity
-from frontend.utils._pytree import tree_flatten, tree_unflatten
+from frontend.utils._pytree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from graphc.errors import TraceError
 from graphc.records import replace
 
@@ -83,6 +85,7 @@ class CompiledShares(Shares):
         if self.is_compiled:
             dynamic = call.options.dynamic if isinstance(call.options.dynamic, bool) else None
             options = replace(call.options, fullgraph=False, dynamic=dynamic)
+        self._saves: tuple[Saves | None, Saves | None] = (None, None)
         self.program: CompiledFunction | None = None
         if not self.given_up:
             # What it cannot trace is told here, not by a warning: it runs as it would without.
@@ -113,11 +116,14 @@ class CompiledShares(Shares):
             self.told[because] += 1
             return super().forward(inputs, kwargs)
         self.check_callable()
-        leaves, spec = tree_flatten((inputs, kwargs))
+        plain = not kwargs and all([isinstance(x, Tensor) for x in inputs])
+        leaves = [*inputs] if plain else tree_leaves((inputs, kwargs))
         rows = self._rows(leaves)
         kept = self._kept_statistics()
-        cuts = [cut(leaf, 0, rows * self.mine) for leaf in leaves]
-        args, keywords = tree_unflatten(cuts, spec)
+        cuts, args, keywords = leaves, inputs, kwargs
+        if any([_is_active(leaf) for leaf in leaves]):  # their history is no part of it
+            cuts = [cut(leaf, 0, rows * self.mine) for leaf in leaves]
+            args, keywords = tree_unflatten(cuts, tree_structure((inputs, kwargs)))
         before = default_generator.state_arrays()
         results = self._run(args, keywords, inputs, kwargs)
         if results is None:
@@ -128,27 +134,23 @@ class CompiledShares(Shares):
         self._settle_statistics(
             kept, [[x._array("BatchNorm")[j] for x in changes] for j in range(self.mine)]
         )
-        out, out_spec = tree_flatten(outputs)
-        shares = _SharesOfOneCall(self, leaves, spec, before)
-        return tree_unflatten(self._shown(shares, leaves, out, cuts), out_spec)
-
-    def _shown(
-        self, differentiates: _SharesOfOneCall, leaves: list[Any], out: list[Any], cuts: list[Any]
-    ) -> list[Any]:
-        """As `_joined`, where the program has joined the outputs: other tensors over their memory,
-        which nobody else reads, with their history."""
         self.calls += 1
-        results = [make(x._value, x.tensor_type) if isinstance(x, Tensor) else x for x in out]
-        wanting = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
-        operands = (self.anchor, *wanting, *self.reducer.parameters)
-        active = [i for i, x in enumerate(out) if isinstance(x, Tensor) and x.requires_grad]
+        out = [outputs] if isinstance(outputs, Tensor) else tree_leaves(outputs)
+        active = [x for x in out if _is_active(x)]
         if active:
-            kinds = tuple([x.tensor_type for x in operands])
-            active_results = tuple([results[i] for i in active])
-            saves = Saves(kinds, tuple([x.tensor_type for x in active_results]), NOTHING)
-            op = _Program(differentiates, [out], [cuts], len(wanting), active, len(operands))
-            record(op, {}, operands, active_results, saves)
-        return results
+            node = edge_of(active[0])[0]
+            _SummedCall(self, node, out, leaves, cuts, (inputs, kwargs, before))
+        return outputs
+
+    def saves_of(self, saves: Saves) -> Saves:
+        """Those of the program's node once it leads to the anchor, too."""
+        known, ours = self._saves
+        if saves is not known or ours is None:
+            types = (*saves.types, self.anchor.tensor_type)
+            ours = Saves(types, saves.result_types, NOTHING)
+            ours.rules = None
+            self._saves = (saves, ours)
+        return ours
 
     def _run(self, args: Any, keywords: Any, inputs: Any, kwargs: Any) -> Any:
         """What the program gives for the rows of this rank; None where it cannot be traced."""
@@ -195,10 +197,11 @@ class CompiledShares(Shares):
         lines += [f"one by one, {n} calls: {because}" for because, n in self.told.items()]
         return "\n".join([*lines, *([] if self.program is None else [self.program.explain()])])
 
-    def again(self, leaves: list[Any], spec: Any, start: Any, because: str) -> tuple[Any, Any]:
+    def again(self, inputs: Any, kwargs: Any, start: Any, because: str) -> tuple[Any, Any]:
         """Forward one by one, from a state of the generator: outputs and inputs by share. Later
         calls go so too."""
         self.program, self.given_up = None, because
+        leaves, spec = tree_flatten((inputs, kwargs))
         now = default_generator.state_arrays()
         default_generator.put_arrays(start)
         try:
@@ -211,76 +214,98 @@ class CompiledShares(Shares):
         return parts, taken
 
 
-class _Program:
-    """The op of the tape node of one call of the program, differentiated as `JoinedShares`."""
+class _SummedCall:
+    """The op of the tape node of one call of the program, in place of the program's own, `inner`:
+    gradients of parameters are sums over the rank's shares, and lie where the buckets are. The node
+    leads to the inputs of the model in place of their `cuts`, and to the anchor. `call` is what
+    `CompiledShares.again` takes."""
 
     name = "JoinedShares"
 
     def __init__(
-        self, shares: _SharesOfOneCall, parts: Any, taken: Any, inputs: int, tensors: list[int],
-        operands: int,
+        self, shares: CompiledShares, node: TapeNode, outputs: list[Any], inputs: list[Any],
+        cuts: list[Any], call: tuple[Any, Any, Any],
     ):  # fmt: skip
-        self.shares, self.parts, self.taken = shares, parts, taken
-        self.inputs, self.tensors = inputs, tensors
-        self.rest = [None] * (operands - 1 - inputs)
+        self.shares, self.call = shares, call
+        self.inner: ForwardCall = node.op
         self.sweep: tuple[tuple[bool, ...] | None, bool] = (None, False)
+        self.results = [(i, x._edge[1]) for i, x in enumerate(outputs) if _is_active(x)]
+        self.outputs = len(outputs)
+        self.versions = [(x, x._counter[0]) for x in inputs if isinstance(x, Tensor)]
+        edges = [*node.edges, (shares.anchor, 0)]
+        self.parameters = [None if edge is None else edge[0] for edge in node.edges]
+        self.inputs: list[int | None] = []
+        """Which operand of the node each input is that requires gradients, if it is one."""
+        for x, part in zip(inputs, cuts):
+            if _is_active(x):
+                at = next((i for i, end in enumerate(self.parameters) if end is part), None)
+                self.inputs.append(at)
+                if at is not None:
+                    edges[at], self.parameters[at] = edge_of(x), None
+        node.op, node.edges, node.saves = self, tuple(edges), shares.saves_of(node.saves)
 
-    @property
-    def _sweep(self) -> tuple[tuple[bool, ...] | None, bool]:
-        return self.sweep
+    def release(self) -> bool:
+        return self.inner.release()
 
-    def vjp(self, gradients: Any, outputs: Any, *inputs: Any) -> tuple[Any, ...]:
+    def vjp(self, gradients: Any, outputs: Any, *operands: Any) -> tuple[Any, ...]:
+        shares, (wanted, retain_graph) = self.shares, self.sweep
+        accumulates = wanted is None
+        check_sweep([want for p, want in zip(self.parameters, wanted or ()) if p is not None])
         incoming = gradients if isinstance(gradients, tuple) else (gradients,)
-        return tuple(JoinedShares.backward(self, *incoming)[4:])
-
-
-class _SharesOfOneCall:
-    """What differentiates the shares of one call of the program: it was called with `leaves`, and
-    `start` is the state of the generator before it."""
-
-    def __init__(self, shares: CompiledShares, leaves: list[Any], spec: Any, start: Any):
-        self.shares, self.leaves, self.spec, self.start = shares, leaves, spec, start
-        self.read = [*shares.reducer.parameters, *[x for x in leaves if isinstance(x, Tensor)]]
-        self.versions = [x._counter[0] for x in self.read]
-
-    def backward(
-        self, parts: Any, taken: Any, cotangents: Sequence[Any], *, accumulates: bool,
-        retain_graph: bool,
-    ) -> list[Any]:  # fmt: skip
-        shares, parameters = self.shares, self.shares.reducer.parameters if accumulates else []
-        (out,), (cuts,) = parts, taken
-        roots = [
-            (x, cotangent)
-            for x, cotangent in zip(out, cotangents)
-            if isinstance(x, Tensor) and x.requires_grad
-        ]
         because = shares._apart_because() if accumulates else ""
         if accumulates and shares.calls > 1:
             because = "the model was called twice before one backward"
-        elif any([cotangent is None for _, cotangent in roots]):
+        elif any([cotangent is None for cotangent in incoming]):
             because = "a loss left out an output"
+        result: list[Any] = [None] * len(self.parameters)
         if because:
-            if [x._counter[0] for x in self.read] != self.versions:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    "inplace operation: a parameter or input of a model that is called with "
-                    "set_deterministic(True)"
-                )
-            parts, taken = shares.again(self.leaves, self.spec, self.start, because)
-            return shares.backward(
-                parts, taken, cotangents, accumulates=accumulates, retain_graph=retain_graph
-            )
-        place = None
+            columns = self._apart(incoming, because, accumulates, retain_graph)
+            for at, column in zip(self.inputs, columns, strict=True):
+                if at is not None:
+                    result[at] = column
+        else:
+            computed = self._at_once(incoming, accumulates)
+            for at in self.inputs:
+                if at is not None:
+                    result[at] = computed[at]
+        return (*result, zero_of_anchor())
+
+    def _at_once(self, incoming: tuple[Any, ...], accumulates: bool) -> Sequence[Any]:
+        """The gradients of all operands. Those of parameters are taken where they are to add up."""
+        shares, inner, parameters = self.shares, self.inner, self.parameters
+        inner.places = None
         if accumulates:
             shares._begin(0)
-            place = shares.stores[0].place_any
-        wanting = [x for x in cuts if isinstance(x, Tensor) and x.requires_grad]
-        gradients = run_backward(
-            roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,
-            place=place,
-        )  # fmt: skip
-        shares.take(0, gradients[: len(parameters)])
-        return gradients[len(parameters) :]
+            inner.places = shares.stores[0].places(parameters)
+        computed = inner.vjp(incoming, None)
+        if accumulates:
+            own = [g if p is not None else None for p, g in zip(parameters, computed)]
+            shares.take(0, parameters, own)
+        return computed
+
+    def _apart(
+        self, incoming: tuple[Any, ...], because: str, accumulates: bool, retain_graph: bool
+    ) -> list[Any]:
+        """The gradients of inputs, where shares are computed again, one by one."""
+        inner = self.inner
+        used: list[Any] = [x for x in zip(inner.tensors, inner.versions) if _is_active(x[0])]
+        if any([x._counter[0] != version for x, version in [*used, *self.versions]]):
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                "inplace operation: a parameter or input of a model that is called with "
+                "set_deterministic(True)"
+            )
+        cotangents: list[Any] = [None] * self.outputs
+        for i, at in self.results:
+            cotangents[i] = incoming[at]
+        parts, taken = self.shares.again(*self.call, because)
+        return self.shares.backward(
+            parts, taken, cotangents, accumulates=accumulates, retain_graph=retain_graph
+        )
+
+
+def _is_active(x: Any) -> bool:
+    return isinstance(x, Tensor) and x._requires_grad
 
 
 def _check_backward(parts: Sequence[Sequence[Any]]) -> None:

@@ -23,8 +23,7 @@ from frontend.distributed.exchange import Round, all_gather, tree
 from frontend.distributed.reducer import Reducer, add
 from frontend.distributed.share_state import RandomStates, put, put_count, statistics
 from frontend.distributed.world import HERE, current
-from frontend.engine.eager.gradients.backward import Place, is_at, run_backward
-from frontend.engine.eager.kernels.native_ops import SMALL
+from frontend.engine.eager.gradients.backward import Places, is_at, run_backward
 from frontend.engine.tensors.epoch import EPOCH
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import STATE, enable_grad
@@ -85,24 +84,20 @@ class _Store:
         self.reducer = reducer
         self.flats: list[np.ndarray] = []
         self.here: set[int] = set()
-        self.views: dict[int, np.ndarray] = {}
+        self.views: dict[int, list[np.ndarray]] = {}  # by bucket
 
-    def place(self, parameter: Any) -> np.ndarray | None:
-        """Where backward may write the gradient of a parameter, which it then adds to nothing. A
-        small one is copied sooner than it is placed."""
-        return None if parameter.tensor_type.nbytes <= SMALL else self.place_any(parameter)
-
-    def place_any(self, parameter: Any) -> np.ndarray | None:
-        """The same, of a small one too: what writes all gradients at once places it for nothing."""
-        key = id(parameter)
-        return self._view(key) if key in self.reducer.places and key not in self.here else None
+    def places(self, parameters: Sequence[Any]) -> Sequence[np.ndarray | None]:
+        """Where backward may write the gradients of these, which it then adds to nothing."""
+        here, known = self.here, self.reducer.bucket_of
+        keys = map(id, parameters)
+        return [self._view(key) if key in known and key not in here else None for key in keys]
 
     def _view(self, key: int) -> np.ndarray:
-        view = self.views.get(key)
-        if view is None:
-            bucket, position = self.reducer.places[key]
-            view = self.views[key] = bucket.view(position, self.flats[bucket.index])
-        return view
+        bucket, position = self.reducer.bucket_of[key]
+        views = self.views.get(bucket.index)
+        if views is None:
+            views = self.views[bucket.index] = bucket.views_of(self.flats[bucket.index])
+        return views[position]
 
     def take(self, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
         for p, gradient in zip(parameters, gradients):
@@ -215,7 +210,8 @@ class Shares:
     def _rows(self, leaves: list[Any]) -> int:
         """How many rows a share has. Raises ValueError where tensors have different ones, or what
         there are is no whole number of shares."""
-        sizes = {leaf.shape[0] for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim()}
+        types = [leaf.tensor_type for leaf in leaves if isinstance(leaf, Tensor)]
+        sizes = {type.shape[0] for type in types if type.shape}
         if len(sizes) != 1:
             raise ValueError(
                 "set_deterministic(True) divides all tensors that the model is called with along "
@@ -289,7 +285,7 @@ class Shares:
         joins = accumulates and self._joins_early()
         of_inputs = []
         for j, (out, share) in enumerate(zip(parts, taken)):
-            place = self._begin(j) if accumulates else None
+            places = self._begin(j) if accumulates else None
             roots = [
                 (x, share_of(cotangent, x, j, self.mine))
                 for x, cotangent in zip(out, cotangents)
@@ -298,10 +294,10 @@ class Shares:
             wanting = [x for x in share if isinstance(x, Tensor) and x.requires_grad]
             gradients = run_backward(
                 roots, [*parameters, *wanting], retain_graph=retain_graph, create_graph=False,
-                place=place,
+                places=places,
             )  # fmt: skip
             if accumulates:
-                self.take(j, gradients[: len(parameters)])
+                self.take(j, parameters, gradients)
             of_inputs.append(gradients[len(parameters) :])
             del gradients
             if joins:
@@ -316,21 +312,21 @@ class Shares:
         parts = [zeros_like(first) if g is None else g for g in column]
         return (cat(parts) if first.dim() else tree_of(parts)) * (1 / self.mine)
 
-    def _begin(self, j: int) -> Place | None:
+    def _begin(self, j: int) -> Places | None:
         """Have the store of a share its arrays, the first the buckets', where the sum is to be.
         What says where gradients may be written."""
         store, buckets = self.stores[j], self.reducer.buckets
         if store.flats:
-            return store.place
+            return store.places
         if j:
             store.flats = (
                 self.spare.pop() if self.spare else [np.empty_like(b.flat) for b in buckets]
             )
-            return store.place
+            return store.places
         for bucket in buckets:
             bucket.begin_apart()
         store.flats = [bucket.flat for bucket in buckets]
-        return store.place
+        return store.places
 
     def _joins_early(self) -> bool:
         """Whether gradients of shares may be added while others are to come: not where another
@@ -350,9 +346,9 @@ class Shares:
             self.spare.append(earlier.join(later))
             width *= 2
 
-    def take(self, j: int, gradients: Sequence[Any]) -> None:
+    def take(self, j: int, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Add up the gradients of share j."""
-        self.stores[j].take(self.reducer.parameters, gradients)
+        self.stores[j].take(parameters, gradients)
 
     def _backward_ended(self, anchor: Any) -> None:
         anchor.grad = None
@@ -374,9 +370,9 @@ class Shares:
         flats = self._summed(stores)
         self.reduce_buckets(self.drawn)
         for bucket, flat in zip(reducer.buckets, flats):
-            for p, slot in zip(bucket.parameters, bucket.slots):
+            for p, value in zip(bucket.parameters, bucket.views_of(flat)):
                 if anywhere is None or anywhere[id(p)]:
-                    self._hand_out(p, flat[slot].reshape(p.tensor_type.shape))
+                    self._hand_out(p, value)
         reducer.finished()
 
     def reduce_buckets(self, drawn: str) -> None:
@@ -441,17 +437,8 @@ class JoinedShares(Function):
                 "Trying to backward through the graph a second time; specify retain_graph=True "
                 "when calling .backward() or autograd.grad() the first time"
             )
-        if STATE.grad_enabled:
-            raise RuntimeError(
-                "set_deterministic(True) differentiates each share once: create_graph=True goes "
-                "without it"
-            )
         wanted, retain_graph = ctx._sweep
-        if wanted is not None and any(wanted[1 + ctx.inputs :]):
-            raise RuntimeError(
-                "gradients of parameters of DistributedDataParallel come by backward() alone: with "
-                "set_deterministic(True) neither autograd.grad nor backward(inputs=…) gives them"
-            )
+        check_sweep((wanted or ())[1 + ctx.inputs :])
         cotangents: list[Any] = [None] * len(ctx.parts[0])
         for i, gradient in zip(ctx.tensors, gradients):
             cotangents[i] = gradient
@@ -461,8 +448,30 @@ class JoinedShares(Function):
         )  # fmt: skip
         if not retain_graph:
             ctx.parts = ctx.taken = None
-        zero = make(np.zeros((), np.float32), TensorType(DType.f32, ()))
-        return (None, None, None, None, zero, *columns, *ctx.rest)
+        return (None, None, None, None, zero_of_anchor(), *columns, *ctx.rest)
+
+
+_OF_ANCHOR = TensorType(DType.f32, ())
+
+
+def zero_of_anchor() -> Tensor:
+    """The gradient of an anchor."""
+    return make(np.zeros((), np.float32), _OF_ANCHOR)
+
+
+def check_sweep(parameters: Sequence[bool]) -> None:
+    """Raise RuntimeError for a backward through a call that is to be differentiated again, or that
+    asks for gradients of `parameters`."""
+    if STATE.grad_enabled:
+        raise RuntimeError(
+            "set_deterministic(True) differentiates each share once: create_graph=True goes "
+            "without it"
+        )
+    if any(parameters):
+        raise RuntimeError(
+            "gradients of parameters of DistributedDataParallel come by backward() alone: with "
+            "set_deterministic(True) neither autograd.grad nor backward(inputs=…) gives them"
+        )
 
 
 def _together(column: Sequence[Any]) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from frontend.distributed.exchange import Members, Round, all_reduce
 from frontend.distributed.world import Steps, Work, WorkFuture, current
+from frontend.engine.eager.gradients.backward import GroupHook, is_at
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.state import tracing
 from frontend.engine.tensors.tensor import Tensor, make
@@ -57,6 +58,8 @@ class Bucket:
         self.parameters = list(parameters)
         sizes = np.cumsum([0, *[p.tensor_type.numel for p in parameters]])
         self.slots = [slice(int(a), int(b)) for a, b in itertools.pairwise(sizes)]
+        self.ids = [*map(id, parameters)]
+        self.shapes = [p.tensor_type.shape for p in parameters]
         self.dtype: DType = parameters[0].tensor_type.dtype
         self.flat = np.zeros(int(sizes[-1]), self.dtype.numpy)
         self.kind = str(TensorType.of(self.flat))
@@ -88,16 +91,13 @@ class Bucket:
         where to write, `here` are those that lie in the array."""
         self.places: list[np.ndarray | None] = [None] * len(self.parameters)
         self.here: list[Tensor | None] = [None] * len(self.parameters)
+        self._views: list[np.ndarray] = []
 
     def begin(self) -> None:
         """Take an array that nobody else reads: gradients of an earlier step may be kept."""
         self.forget()
-        self._begin_in(
-            sum(
-                getattr(getattr(p._grad, "_value", None), "base", None) is self.flat
-                for p in self.parameters
-            )
-        )
+        held = [p._grad for p in self.parameters if p._grad is not None]
+        self._begin_in(sum([getattr(x._value, "base", None) is self.flat for x in held]))
 
     def begin_apart(self) -> None:
         """The same, and none that gradients there now lie in: they are added to."""
@@ -124,14 +124,25 @@ class Bucket:
             self.flat = np.empty_like(self.flat)
         if self.everywhere and not other_references(self.everywhere, self.me):
             self.flat = self.everywhere[self.me]
-        self.waiting = {id(p) for p in self.parameters}
+        self.waiting = set(self.ids)
         self.work = None
 
-    def view(self, position: int, flat: np.ndarray | None = None) -> np.ndarray:
-        """Where the gradient of a parameter lies, in another array with this layout in `flat`."""
-        parameter = self.parameters[position]
-        flat = self.flat if flat is None else flat
-        return flat[self.slots[position]].reshape(parameter.tensor_type.shape)
+    def view(self, position: int) -> np.ndarray:
+        """Where the gradient of a parameter lies."""
+        if not self._views:
+            self._views = self.views_of(self.flat)
+        return self._views[position]
+
+    def views_of(self, flat: np.ndarray) -> list[np.ndarray]:
+        """The same of all of them, in an array with this layout."""
+        return [flat[slot].reshape(shape) for slot, shape in zip(self.slots, self.shapes)]
+
+    def place(self, position: int) -> np.ndarray | None:
+        """Where the gradient of a parameter is to be written; None where it was said before."""
+        if self.places[position] is not None:
+            return None
+        self.places[position] = place = self.view(position)
+        return place
 
     def take(self, position: int) -> None:
         """Have the gradient of a parameter lie in the array; zeros where there is none."""
@@ -140,7 +151,7 @@ class Bucket:
             self.view(position)[...] = 0
         elif gradient._value is not self.places[position]:
             view = self.view(position)
-            if not np.shares_memory(gradient._value, view):
+            if not is_at(gradient._value, view):
                 view[...] = gradient._array("a gradient")
                 gradient = None
         self.here[position] = gradient
@@ -204,20 +215,6 @@ def buckets_of(parameters: Sequence[Any], capacity: int) -> list[Bucket]:
     return [Bucket(i, members) for i, members in enumerate(buckets)]
 
 
-class _Arrival:
-    """The hook of each parameter: backward calls it with one whose gradient is there, and asks it
-    before where that may lie."""
-
-    def __init__(self, reducer: Reducer):
-        self.reducer = reducer
-
-    def __call__(self, parameter: Any) -> None:
-        self.reducer.ready(parameter)
-
-    def place(self, parameter: Any) -> np.ndarray | None:
-        return self.reducer.place(parameter)
-
-
 class Reducer:
     """The buckets of a model, and what becomes of a gradient that is there. `divisor` is by how
     much sums are divided; `finished` is called when gradients were averaged, `ready_in_trace` in
@@ -232,7 +229,7 @@ class Reducer:
         self.members, self.timeout, self.finished = members, timeout, finished
         self.ready_in_trace = ready_in_trace
         self.buckets = buckets_of(self.parameters, capacity)
-        self.places = {
+        self.bucket_of = {
             id(p): (bucket, i)
             for bucket in self.buckets
             for i, p in enumerate(bucket.parameters)
@@ -246,9 +243,9 @@ class Reducer:
         self.begins: Callable[[], None] = lambda: None  # of a step that is compiled as a whole
         self.begun = False  # whether the buckets have their arrays
         self.in_shares = False  # whether the last forward was one of `set_deterministic`
-        arrival = _Arrival(self)
+        hook = GroupHook(self.ready, self.places)
         for p in self.parameters:
-            p.register_post_accumulate_grad_hook(arrival)
+            p.register_post_accumulate_grad_hook(hook)
 
     def check_finished(self) -> None:
         """Raise RuntimeError where backward left gradients out."""
@@ -271,45 +268,48 @@ class Reducer:
             "all outputs of forward take part in the loss."
         )
 
-    def ready(self, parameter: Any) -> None:
-        """The gradient of a parameter is there: the hook that backward calls."""
+    def ready(self, parameters: Sequence[Any]) -> None:
+        """The gradients of these parameters are there: called by backward."""
         if tracing():
-            self.ready_in_trace(parameter)
+            for parameter in parameters:
+                self.ready_in_trace(parameter)
             return
         if not self._averages():
             return
-        self.check_plain(parameter)
+        for parameter in parameters:
+            self.check_plain(parameter._grad)
         if not self.under_way:
             self._begin()
-        bucket, position = self.places[id(parameter)]
-        bucket.take(position)
+        for parameter in parameters:
+            bucket, position = self.bucket_of[id(parameter)]
+            bucket.take(position)
         self._launch()
 
-    def place(self, parameter: Any) -> np.ndarray | None:
-        """Where backward may write the gradient of a parameter, which it then adds to nothing; None
-        where it is not averaged next."""
+    def places(self, parameters: Sequence[Any]) -> Sequence[np.ndarray | None]:
+        """Where backward may write the gradients of these, which it then adds to nothing; None
+        where one is not averaged next."""
         if not self.begun:
             if self.in_shares or not self._averages():
-                return None
+                return [None] * len(parameters)
             self._begin_buckets()
-        bucket, position = self.places[id(parameter)]
-        if bucket.places[position] is not None:
-            return None
-        bucket.places[position] = place = bucket.view(position)
-        return place
+        places = []
+        for parameter in parameters:
+            bucket, position = self.bucket_of[id(parameter)]
+            places.append(bucket.place(position))
+        return places
 
     def _averages(self) -> bool:
         return self.syncs() and (self.members.size > 1 or self.comm_hook is not None)
 
     @staticmethod
-    def check_plain(parameter: Any) -> None:
+    def check_plain(gradient: Any) -> None:
         """Raise RuntimeError for a gradient with a history, or a sparse one."""
-        if parameter._grad.is_sparse:
+        if gradient.is_sparse:
             raise RuntimeError(
                 "DistributedDataParallel does not average sparse gradients: Embedding and "
                 "EmbeddingBag with sparse=False have dense ones"
             )
-        if parameter._grad._requires_grad:
+        if gradient._requires_grad:
             raise RuntimeError(
                 "DistributedDataParallel does not average gradients that are to be differentiated "
                 "(create_graph=True)"
@@ -320,7 +320,7 @@ class Reducer:
         self._begin_buckets()
         for p in self.parameters if self.unused else ():
             if id(p) in (self.unused or ()):
-                bucket, position = self.places[id(p)]
+                bucket, position = self.bucket_of[id(p)]
                 bucket.take(position)
 
     def _begin_buckets(self) -> None:

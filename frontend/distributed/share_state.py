@@ -42,8 +42,8 @@ def mixed(seed: int, share: int) -> int:
 
 def drawn_inside(before: GeneratorState, now: Any) -> str:
     """What a report says of numbers that networks drew since: from where."""
-    seed, counter = map(int, before.inside)
-    drew = int(now._array("dropout")[1]) != counter
+    seed, counter = before.inside.tolist()
+    drew = now._array("dropout").item(1) != counter
     return f", drawn from seed {seed} at {counter}" if drew else ""
 
 

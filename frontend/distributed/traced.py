@@ -88,7 +88,7 @@ class TracedReduction:
             hook = rely_on(reducer, "comm_hook", "the communication hook of a model")
             if hook is None:
                 return
-        reducer.check_plain(parameter)
+        reducer.check_plain(parameter._grad)
         if self.waiting is None:
             self.waiting = {id(p) for p in reducer.parameters} - (self.unused or set())
         self.waiting.discard(id(parameter))

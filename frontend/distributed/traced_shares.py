@@ -95,9 +95,9 @@ class TracedShares(Shares):
     def _joins_early(self) -> bool:
         return False
 
-    def take(self, j: int, gradients: Sequence[Any]) -> None:
+    def take(self, j: int, parameters: Sequence[Any], gradients: Sequence[Any]) -> None:
         store = self.sums[j]
-        for p, gradient in zip(self.reducer.parameters, gradients):
+        for p, gradient in zip(parameters, gradients):
             if gradient is not None:
                 present = store.get(id(p))
                 store[id(p)] = gradient if present is None else present + gradient

@@ -18,7 +18,7 @@ from frontend.engine.compiled.traced_function import GraphPair, TracedFunction
 from frontend.engine.eager.gradients.non_differentiable import mark_non_differentiable
 from frontend.engine.eager.tape import Saves, record
 from frontend.engine.tensors.epoch import TRACE_LOCK
-from frontend.engine.tensors.pairs import from_pairs, made_of
+from frontend.engine.tensors.pairs import made_of
 from frontend.engine.tensors.state import STATE
 from frontend.engine.tensors.tensor import Tensor, make
 from graphc.ir.dims import evaluate
@@ -173,12 +173,8 @@ class ForwardBackward:
         self._backward: Any = None
         self.results = [function.types[i] for i in function.traced.active]
         self._saves: Saves | None = None  # of the last call
-        traced = function.traced
-        wanted = [x for (_, x, _), want in zip(traced.inputs, traced.wanted) if want]
-        dtypes = [x.tensor_type.dtype for x in wanted]
-        self.gradients = [*zip(split.holes, [x.is_complex for x in dtypes], strict=True)]
-        """Of each operand that is wanted: whether backward computes its gradient, and whether that
-        is of complex numbers."""
+        self.influenced = [any(column) for column in zip(*split.influences)]
+        """Of the operands that are wanted, whether any result depends on one."""
 
     @property
     def backward(self) -> Any:
@@ -201,9 +197,9 @@ class ForwardBackward:
             saved = values[count + len(traced.updates) :]
             wanted = traced.wanted
             operands = tuple([t for t, want in zip(tensors, wanted) if want and t is not None])
-            call = ForwardCall(self, tensors, arrays, kept, saved)
             results = tuple([outputs[i] for i in traced.active])
             kinds = tuple([x.tensor_type for x in operands])
+            call = ForwardCall(self, tensors, arrays, kept, saved, kinds)
             saves = self._saves
             if saves is None or saves.types != kinds:
                 saves = self._saves = Saves(kinds, tuple(self.results), NOTHING)
@@ -220,13 +216,14 @@ class ForwardCall:
 
     def __init__(
         self, pair: ForwardBackward, tensors: Sequence[Tensor | None], arrays: Sequence[Any],
-        kept: Any, saved: Any,
+        kept: Any, saved: Any, types: tuple[TensorType, ...],
     ):  # fmt: skip
         self.pair = pair
         self.name = pair.function.traced.name
         self.tensors = tensors
         self.arrays = arrays
         self.values: tuple[Any, ...] | None = (*kept, *saved)
+        self.types = types  # of the operands, and of their gradients
         self.versions = [None if t is None else t._counter[0] for t in tensors]
         self.places: Sequence[Any] | None = None
         """Where backward is to write the gradient of each operand, None for anywhere."""
@@ -243,8 +240,11 @@ class ForwardCall:
         cotangents = [_zeros_of(t) if g is None else g for t, g in zip(pair.results, incoming)]
         computed = self._gradients(cotangents)
         # As in eager mode: None, not zeros, for what no result that has a gradient depends on.
-        behind = [row for row, g in zip(pair.split.influences, incoming) if g is not None]
-        return tuple([g if any(row[i] for row in behind) else None for i, g in enumerate(computed)])
+        influenced = pair.influenced
+        if any([g is None for g in incoming]):
+            rows = [row for row, g in zip(pair.split.influences, incoming) if g is not None]
+            influenced = [any([row[i] for row in rows]) for i in range(len(influenced))]
+        return tuple([g if is_behind else None for g, is_behind in zip(computed, influenced)])
 
     def _gradients(self, cotangents: list[Tensor]) -> Any:
         pair = self.pair
@@ -265,14 +265,11 @@ class ForwardCall:
             values = pair.backward.run(arrays, [x for x, hole in zip(places, holes) if hole])
         return self._placed(iter(values))
 
-    def _placed(self, arrays: Any) -> Any:
-        for hole, in_pairs in self.pair.gradients:
-            if not hole:
-                yield None
-                continue
-            array = next(arrays)
-            value = from_pairs(array) if in_pairs else array
-            yield make(value, TensorType.of(value))
+    def _placed(self, arrays: Any) -> list[Tensor | None]:
+        gradients: list[Tensor | None] = []
+        for hole, type in zip(self.pair.split.holes, self.types, strict=True):
+            gradients.append(made_of(next(arrays), type) if hole else None)
+        return gradients
 
     def _check(self, positions: Any) -> None:
         for i in positions:

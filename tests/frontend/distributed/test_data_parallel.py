@@ -108,11 +108,12 @@ def _modes(rank: int, count: int) -> Any:
 
 
 class Tied(nn.Module):
-    """A weight that several products give gradients to, one turned, beside one of a single one."""
+    """A weight that several products give gradients to, one turned, beside a large one of a single
+    one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.shared, self.last = nn.Linear(12, 12), nn.Linear(12, 5)
+        self.shared, self.last = nn.Linear(12, 12), nn.Linear(12, 24_000)
 
     def forward(self, x: Any) -> Any:
         hidden = F.linear(self.shared(x), self.shared.weight.t())
@@ -132,11 +133,13 @@ def _written_in_place(rank: int, count: int) -> Any:
         for _ in range(3):
             model.zero_grad(), there.clear()
             model(x).square().sum().backward()
-            flats.append(weakref.ref(model.reducer.buckets[0].flat))
+            bucket, _ = model.reducer.bucket_of[id(net.last.weight)]
+            flats.append(weakref.ref(bucket.flat))
         assert len({id(flat()) for flat in flats}) == 1 and flats[0]() is not None
-        (flat,) = [bucket.flat for bucket in model.reducer.buckets]
+        flat = bucket.flat
         assert np.shares_memory(flat, there["last.weight"])
-        assert not compiled or np.shares_memory(flat, there["shared.weight"])
+        small, _ = model.reducer.bucket_of[id(net.shared.weight)]
+        assert compiled == np.shares_memory(small.flat, there["shared.weight"])
         results.append([p.grad.numpy().tobytes() for p in net.parameters()])
         there.clear()
         del flat

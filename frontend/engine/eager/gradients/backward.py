@@ -19,6 +19,7 @@ import numpy as np
 from frontend.engine.eager.dispatch import QUIET
 from frontend.engine.eager.gradients.gradient_programs import LINEAR, passed_on
 from frontend.engine.eager.gradients.piecewise import connected
+from frontend.engine.eager.kernels.native_ops import SMALL
 from frontend.engine.eager.tape import Edge, TapeNode, edge_of
 from frontend.engine.tensors.memory_tracking import count_write
 from frontend.engine.tensors.mode import Sweep
@@ -34,8 +35,25 @@ from graphc.ops.nn.products import addmm
 from graphc.references import is_sole_view
 
 _SEQUENCE = attrgetter("sequence")
-Place = Callable[[Tensor], np.ndarray | None]
-"""Where the gradient of a leaf may be written; None: anywhere."""
+LEAST_PLACED = 1 << 20
+"""Bytes of gradients that are not small from which on ops write them where hooks say. To ask for
+each takes as long as to copy half as many."""
+Places = Callable[[Sequence[Tensor]], Sequence[np.ndarray | None]]
+"""Where the gradient of each of these leaves may be written; None: anywhere."""
+
+
+class GroupHook:
+    """The hook of each leaf of a group, such as the parameters of DistributedDataParallel. A
+    backward calls `ready(leaves)` once, behind the hooks of single leaves, and may ask `places`
+    before."""
+
+    __slots__ = ("places", "ready")
+
+    def __init__(self, ready: Callable[[Sequence[Tensor]], None], places: Places):
+        self.ready, self.places = ready, places
+
+    def __call__(self, leaf: Tensor) -> None:
+        self.ready([leaf])
 
 
 def run_backward(
@@ -44,18 +62,18 @@ def run_backward(
     *,
     retain_graph: bool,
     create_graph: bool,
-    place: Place | None = None,
+    places: Places | None = None,
 ) -> list[Tensor | None]:
     """Sweep back from `roots` (tensor, its gradient). With `inputs`: their gradients, None where
-    there is no path. Without: gradients are added to the leaves' `.grad`. `place(leaf)`: where the
-    gradient of one of the inputs may lie; where several ops give to it, it does not."""
+    there is no path. Without: gradients are added to the leaves' `.grad`. `places`: where the
+    gradients of inputs may lie; where several ops give to one, it does not."""
     mode = STATE.mode
     retain_graph |= STATE.keeps_graph
     if mode is None:
         with recording(create_graph):
             return _swept(
                 roots, inputs, None, retain_graph=retain_graph, create_graph=create_graph,
-                place=place,
+                places=places,
             )  # fmt: skip
     with mode.backward(accumulates=inputs is None) as run, recording(create_graph):
         return _swept(roots, inputs, run, retain_graph=retain_graph, create_graph=create_graph)
@@ -68,7 +86,7 @@ def _swept(
     *,
     retain_graph: bool,
     create_graph: bool,
-    place: Place | None = None,
+    places: Places | None = None,
 ) -> list[Tensor | None]:
     """`run_backward` in the grad mode of its ops."""
     cotangents = Gradients(_added)
@@ -76,12 +94,13 @@ def _swept(
         cotangents.give(edge_of(tensor), gradient)
     targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
     on_the_way = any([isinstance(node, TapeNode) for node, _ in targets or ()])
-    nodes, leaves, placed = _reachable(cotangents)
-    if inputs is None and placed:
-        place = _place_by_hooks
-    if run is not None or create_graph:
-        place = None
-    places = {} if place is None else _places(nodes, place)
+    nodes, leaves, posted, merged = _reachable(cotangents)
+    placed: dict[Any, np.ndarray] = {}
+    if run is None and not create_graph:
+        if places is not None:
+            placed = _placed(_leaf_edges(nodes), merged, places)
+        elif inputs is None and _are_worth_placing(posted):
+            placed = _placed(posted, merged, _places_by_hooks)
     needed = None if targets is None else _leading_to(nodes, set(targets))
     at_inputs: dict[Edge, Any] = dict.fromkeys(targets or ())
     if targets is not None:
@@ -89,7 +108,7 @@ def _swept(
     if run is not None:
         run.reach(_ends(nodes, cotangents), inputs or (), create_graph)
     records = _unpacked(
-        nodes, cotangents, at_inputs if on_the_way else {}, needed, retain_graph, leaves, places
+        nodes, cotangents, at_inputs if on_the_way else {}, needed, retain_graph, leaves, placed
     )
     sweep(records, cotangents, _around(run), _after)
     for edge in at_inputs:
@@ -99,6 +118,7 @@ def _swept(
         return [writable(at_inputs[edge]) for edge in targets]
     taken = {id(gradient._value) for _, gradient in roots}
     passed: list[tuple[Tensor, Tensor]] = []
+    groups: dict[GroupHook, list[Tensor]] = {}
     for edge in cotangents:
         leaf = edge[0]
         if isinstance(leaf, Tensor) and leaf._requires_grad:  # it may have been frozen since
@@ -106,11 +126,16 @@ def _swept(
             if STATE.mode is not None and STATE.mode.history(leaf) is not None:
                 passed.append((leaf, gradient))
                 continue
-            accumulate(leaf, gradient, create_graph, taken, places.get(edge))
+            accumulate(leaf, gradient, create_graph, taken, placed.get(edge))
             if not leaf._post_hooks:
                 continue
             for hook in _running(leaf._post_hooks):
-                hook(leaf)
+                if isinstance(hook, GroupHook):
+                    groups.setdefault(hook, []).append(leaf)
+                else:
+                    hook(leaf)
+    for group, ready in groups.items():
+        group.ready(ready)
     if run is not None:
         run.pass_on(passed, retain_graph)
     return []
@@ -137,15 +162,25 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
     return _hooked(edge[0]._hooks, cotangents[edge])
 
 
-def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, int], bool]:
+Given = tuple[TapeNode, Edge]
+"""A node, and an edge of it that ends at a leaf."""
+
+
+def _reachable(
+    cotangents: dict[Any, Any],
+) -> tuple[list[TapeNode], dict[Edge, int], list[Given], set[TapeNode]]:
     """Every op node behind the roots, latest first; of the leaves with hooks among them, the number
-    of the last node that gives to each; and whether leaves have hooks that follow the sum."""
+    of the last node that gives to each; the edges to leaves that have hooks which follow the sum;
+    and the nodes that several edges lead to."""
     reached: set[TapeNode] = set()
+    merged: set[TapeNode] = set()
+    posted: list[Given] = []
     work = [node for node, _ in cotangents if isinstance(node, TapeNode)]
-    hooked = placed = False
+    hooked = False
     while work:
         node = work.pop()
         if node in reached:
+            merged.add(node)
             continue
         reached.add(node)
         for edge in node.edges:
@@ -156,53 +191,65 @@ def _reachable(cotangents: dict[Any, Any]) -> tuple[list[TapeNode], dict[Edge, i
                 elif before._hooks:
                     hooked = True
                 elif before._post_hooks:
-                    placed = True
+                    posted.append((node, edge))
     nodes = sorted(reached, key=_SEQUENCE, reverse=True)
-    if not hooked:
-        return nodes, {}, placed
-    leaves = {
-        edge: node.sequence
+    leaves = {}
+    if hooked:
+        leaves = {e: node.sequence for node, e in _leaf_edges(nodes) if e[0]._hooks}
+    return nodes, leaves, posted, merged
+
+
+def _leaf_edges(nodes: Sequence[TapeNode]) -> list[Given]:
+    return [
+        (node, edge)
         for node in nodes
         for edge in node.edges
-        if edge is not None and isinstance(edge[0], Tensor) and edge[0]._hooks
-    }
-    return nodes, leaves, placed
+        if edge is not None and isinstance(edge[0], Tensor)
+    ]
 
 
-def _place_by_hooks(leaf: Tensor) -> np.ndarray | None:
-    """Where the gradient of a leaf is to lie, by what its hooks say (`place`, as those of
-    DistributedDataParallel do): it is added to nothing."""
-    place = None
-    if leaf._grad is None and leaf._post_hooks:
-        for hook in leaf._post_hooks.values():
-            place = hook.place(leaf) if hasattr(hook, "place") else place
-    return place
+def _are_worth_placing(edges: Sequence[Given]) -> bool:
+    large = 0
+    for node, (leaf, _) in edges:
+        if hasattr(node.op, "places"):
+            return True
+        large += leaf.tensor_type.nbytes if leaf.tensor_type.nbytes > SMALL else 0
+    return large >= LEAST_PLACED
 
 
-def _places(nodes: list[TapeNode], place_of: Place) -> dict[Any, np.ndarray]:
-    """Where gradients are to lie: of leaves that one node alone gives to."""
-    counts: dict[int, int] = {}  # by the id of what is given to: of nodes, those with one result
-    leaves: dict[int, Edge] = {}
-    for node in nodes:
-        for edge in node.edges:
-            if edge is not None:
-                key = id(edge[0])
-                counts[key] = counts.get(key, 0) + 1
-                if isinstance(edge[0], Tensor):
-                    leaves[key] = edge
-    places: dict[Any, np.ndarray] = {}
-    for key, edge in leaves.items():
-        leaf = edge[0]
-        place = place_of(leaf) if counts[key] == 1 and not leaf._hooks else None
-        if place is not None:
-            places[edge] = place
-    for node in nodes if places else ():  # a linear layer's weight stands in its product transposed
-        if node.op is transpose and counts.get(id(node)) == 1:
-            place = places.get(node.edges[0])
-            watched = node.hooks or node.prehooks or node.posthooks or node.retained
-            if place is not None and not watched:
-                places[node, 0] = place.transpose(node.attributes["permutation"])
-    return places
+def _places_by_hooks(leaves: Sequence[Tensor]) -> Sequence[np.ndarray | None]:
+    """By what hooks of groups say."""
+    asked: dict[Places, list[int]] = {}
+    for i, leaf in enumerate(leaves):
+        for hook in leaf._post_hooks.values() if leaf._grad is None else ():
+            if isinstance(hook, GroupHook):
+                asked.setdefault(hook.places, []).append(i)
+    result: list[np.ndarray | None] = [None] * len(leaves)
+    for places, positions in asked.items():
+        for i, place in zip(positions, places([leaves[i] for i in positions])):
+            result[i] = place
+    return result
+
+
+def _placed(edges: Sequence[Given], merged: set[TapeNode], places: Places) -> dict[Any, np.ndarray]:
+    """Where gradients are to lie: of leaves that one node alone gives to, but for small ones, which
+    are copied sooner than placed, unless the node computes all at once. `merged` are the nodes that
+    several edges lead to."""
+    givers: dict[Edge, TapeNode | None] = {}
+    for node, edge in edges:
+        small = edge[0].tensor_type.nbytes <= SMALL and not hasattr(node.op, "places")
+        givers[edge] = None if small or edge in givers or edge[0]._hooks else node
+    alone = [(edge, giver) for edge, giver in givers.items() if giver is not None]
+    placed: dict[Any, np.ndarray] = {}
+    for (edge, giver), place in zip(alone, places([edge[0] for edge, _ in alone]), strict=True):
+        if place is None:
+            continue
+        placed[edge] = place
+        if giver.op is transpose and giver not in merged:
+            # A linear layer's weight stands in its product transposed.
+            if not (giver.hooks or giver.prehooks or giver.posthooks or giver.retained):
+                placed[giver, 0] = place.transpose(giver.attributes["permutation"])
+    return placed
 
 
 def is_at(value: Any, place: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ Run = Callable[[list[Array], Sequence[Array] | None], tuple[Array, ...]]
 _MEMO: Bounded[Any, NativeOp] = Bounded(4096)
 _LAYOUTS = 64
 """How many combinations of its operands' layouts an op remembers."""
-SMALL = 1 << 14
+SMALL = 48 << 10
 """Bytes of a result up to which a call that makes it and a copy cost less than one that is told
 where to write: the first comes straight to native code."""
 
