@@ -10,12 +10,18 @@ the inputs: none of them depends on another, and no two merged products do on ea
 What is put together and cut again has to be little beside the matrix that is not read again, and
 that has to be as large as a core's own cache: from there it is read as fast as it is multiplied
 with a few rows.
+
+Gradients by the input of convolutions with one weight are merged too, where each has few images of
+few channels: images run along vectors on small planes, and one vector of them with few rows leaves
+most of the registers, and half of what the core can do, unused.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from graphc.ir.copying import copy_nodes
 from graphc.ir.dims import symbols_in
@@ -31,9 +37,18 @@ GAIN = 4
 OWN_CACHE = 1 << 20
 """Bytes of a core's own cache, about."""
 
+FEW_IMAGES = 16
+FEW_CHANNELS = 12
+SMALL_PLANE = 256
+"""Below this many images and channels, and on planes of at most so many places, a gradient by the
+input fills no register tile."""
+MOVED = 64
+"""Products such a gradient has for each element that is put together or cut."""
+
 
 def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
-    """Make products with the same right operand one, where that has `own_cache` bytes at least.
+    """Make products with the same right operand one, where that has `own_cache` bytes at least, and
+    gradients by the input of convolutions that have few images each.
 
     %1 = matmul(%a, %w) : f32[2,64]  =>   %1 = concat(%a, %b) axis=0 : f32[5,64]
     %2 = matmul(%b, %w) : f32[3,64]       %2 = matmul(%1, %w) : f32[5,64]
@@ -63,11 +78,11 @@ def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
         if group[0] not in products:
             lefts = [values[graph.nodes[member].operands[0]] for member in group]
             whole = _only(draft, draft.make("concat", *lefts, axis=0))
-            products[group[0]] = _only(draft, draft.make("matmul", whole, operands[1]))
-        start, size = (starts[identity], 0), node.types[0].shape
-        return draft.add(
-            draft.make("slice", products[group[0]], start=start, size=size, step=(1, 1))
-        )
+            made = draft.make(node.op, whole, operands[1], **dict(node.attributes))
+            products[group[0]] = _only(draft, made)
+        size = node.types[0].shape
+        start, step = (starts[identity], *(0,) * (len(size) - 1)), (1,) * len(size)
+        return draft.add(draft.make("slice", products[group[0]], start=start, size=size, step=step))
 
     copy_nodes(graph.nodes, order, values, place)
     outputs = [values[value] for value in graph.outputs]
@@ -83,16 +98,42 @@ def _groups(graph: Graph, own_cache: int) -> list[tuple[int, ...]]:
     """The products that become one, each in the order of the graph."""
     depths: list[int] = []
     live = live_nodes(graph)
-    alike: dict[tuple[Value, int], list[int]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for identity, node in enumerate(graph.nodes):
         depth = 1 + max((depths[operand.node] for operand in node.operands), default=0)
         depths.append(depth)
-        if identity in live and node.op == "matmul" and node.types[0].rank == 2:
-            alike[node.operands[1], depth].append(identity)
+        if identity in live and (node.op == "conv_input_grad" or _is_product(node)):
+            alike[node.op, node.operands[1], node.attributes, depth].append(identity)
     return [tuple(members) for members in alike.values() if _pays(graph, members, own_cache)]
 
 
+def _is_product(node: Node) -> bool:
+    return node.op == "matmul" and node.types[0].rank == 2
+
+
 def _pays(graph: Graph, members: Sequence[int], own_cache: int) -> bool:
+    if len(members) < 2:
+        return False
+    if _is_product(graph.nodes[members[0]]):
+        return _reads_less(graph, members, own_cache)
+    return all(_fills_no_tile(graph, graph.nodes[member]) for member in members)
+
+
+def _fills_no_tile(graph: Graph, node: Node) -> bool:
+    """Whether a convolution's gradient by the input leaves most of the registers unused, and has
+    many products for each element that is moved."""
+    gradient, weight = (graph.type_of(operand) for operand in node.operands)
+    images, channels, *plane = node.types[0].shape
+    if symbols_in(*node.types[0].shape, *gradient.shape) or node.attribute("groups") != 1:
+        return False
+    few = images < FEW_IMAGES and channels < FEW_CHANNELS and math.prod(plane) <= SMALL_PLANE
+    taps = math.prod(weight.shape[2:])
+    products = gradient.numel * channels * taps
+    moved = gradient.numel + node.types[0].numel
+    return few and 0 < moved * MOVED <= products
+
+
+def _reads_less(graph: Graph, members: Sequence[int], own_cache: int) -> bool:
     """Whether what is read less is not in the cache, and much more than what is moved."""
     matrix = graph.type_of(graph.nodes[members[0]].operands[1])
     depth, columns = matrix.shape

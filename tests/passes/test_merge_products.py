@@ -1,11 +1,13 @@
 """Products with the same matrix become one product of all their rows, to the same bits."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import graphc
 from graphc.ir.nodes import Graph
-from graphc.ops.contract import matmul
+from graphc.ops.contract import conv_input_grad, matmul
 from graphc.ops.elementwise import exp, tanh
 from graphc.ops.movement import slice_
 from graphc.passes.canonicalize import canonicalize
@@ -145,3 +147,42 @@ def test_a_large_matrix_is_read_once_by_what_is_compiled():
     fast, plain = (graphc.compile(graph, level=level)(*inputs) for level in ("exact", "none"))
     for x, y in zip(fast, plain, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def input_gradients(images, channels=6, size=(8, 8), count=3, groups=1, strides=(1, 1)):
+    """Gradients by the input of convolutions with one weight, 5 x 5, to 32 channels; strides of
+    each."""
+    g = graphc.GraphBuilder("convolutions")
+    w = g.input("w", f"f32[32,{channels // groups},5,5]")
+    results = []
+    for i, stride in zip(range(count), itertools.cycle(strides)):
+        places = ",".join(str((place - 5) // stride + 1) for place in size)
+        gradient = g.input(f"g{i}", f"f32[{images},32,{places}]")
+        geometry = {"stride": (stride,) * 2, "padding": (0, 0), "dilation": (1, 1)}
+        results.append(
+            tanh(conv_input_grad(gradient, w, size=size, groups=groups, **geometry))
+        )  # fmt: skip
+    return canonicalize(g.finish(*results))
+
+
+def images_of(graph: Graph) -> list[int]:
+    after = dead_code(merge_products(graph))
+    return [node.types[0].shape[0] for node in after.nodes if node.op == "conv_input_grad"]
+
+
+def test_few_images_of_several_convolutions_are_one_batch():
+    graph = input_gradients(5, 7)
+    assert images_of(graph) == [15]
+    same_bits(graph)
+    other_strides = input_gradients(5, 11, (13, 13), count=4, strides=(1, 2))
+    assert images_of(other_strides) == [10, 10]
+    same_bits(other_strides)
+
+
+def test_convolutions_that_fill_registers_stay_apart():
+    assert images_of(input_gradients(16)) == [16] * 3
+    assert images_of(input_gradients(5, 12)) == [5] * 3
+    assert images_of(input_gradients(5, size=(20, 20))) == [5] * 3
+    assert images_of(input_gradients(5, 8, groups=2)) == [5] * 3
+    assert images_of(input_gradients(5, 1)) == [5] * 3  # few products for what is moved
+    assert images_of(input_gradients(5, count=1)) == [5]
