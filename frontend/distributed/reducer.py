@@ -277,7 +277,8 @@ class Reducer:
         if not self._averages():
             return
         for parameter in parameters:
-            self.check_plain(parameter._grad)
+            if parameter._grad is not None:  # another hook may have taken it
+                self.check_plain(parameter._grad)
         if not self.under_way:
             self._begin()
         for parameter in parameters:

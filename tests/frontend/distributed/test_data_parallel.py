@@ -233,6 +233,26 @@ def _special(rank: int, count: int) -> Any:
     return joined, digest(model.module[1])
 
 
+def _hooks_of_others(rank: int, count: int) -> Any:
+    """Hooks of single parameters come ahead of the exchange, as in PyTorch, whatever the order they
+    were registered in: they see this rank's gradient, and may change it, or take it away."""
+    model = DDP(nn.Linear(3, 1))
+    weight, bias = model.module.weight, model.module.bias
+    seen: list[Any] = []
+    weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+    weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(10))
+    bias.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None))
+    for _ in range(2):
+        model.zero_grad()
+        model(torch.ones(2, 3) * (rank + 1)).sum().backward()
+    assert seen == [[[2.0 * (rank + 1)] * 3]] * 2
+    assert weight.grad.tolist() == [[30.0] * 3] and bias.grad.tolist() == [0.0]
+
+
+def test_hooks_of_parameters_come_ahead_of_the_exchange() -> None:
+    checked(2, _hooks_of_others)
+
+
 def _whole_batch() -> Any:
     """One process: what two ranks come near to."""
     torch.manual_seed(0)
