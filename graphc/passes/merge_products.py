@@ -78,8 +78,8 @@ def merge_products(graph: Graph, own_cache: int = OWN_CACHE) -> Graph:
         if group[0] not in products:
             lefts = [values[graph.nodes[member].operands[0]] for member in group]
             whole = _only(draft, draft.make("concat", *lefts, axis=0))
-            made = draft.make(node.op, whole, operands[1], **dict(node.attributes))
-            products[group[0]] = _only(draft, made)
+            product = draft.make(node.op, whole, operands[1], **dict(node.attributes))
+            products[group[0]] = _only(draft, product)
         size = node.types[0].shape
         start, step = (starts[identity], *(0,) * (len(size) - 1)), (1,) * len(size)
         return draft.add(draft.make("slice", products[group[0]], start=start, size=size, step=step))
