@@ -292,4 +292,4 @@ def test_data_parallel_training_refuses_them() -> None:
     layer = table()
     read(layer)
     with pytest.raises(RuntimeError, match="does not average sparse gradients"):
-        Reducer.check_plain(layer.weight)
+        Reducer.check_plain(layer.weight.grad)
