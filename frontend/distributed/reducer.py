@@ -4,8 +4,9 @@ in : parameters whose gradients backward has added up
 out: their gradients averaged, as views of one array for each bucket
 
 A bucket is an array of one dtype that the gradients of neighbouring parameters lie in, in reverse
-order of their declaration, as backward comes to them. A bucket whose gradients are all there is
-begun to be reduced while others are awaited; all ranks begin them in the same order.
+order of their declaration, as backward comes to them. Backward tells of all its gradients at once;
+where a later one gives the others, buckets that are full are begun to be reduced meanwhile. All
+ranks begin them in the same order.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ tape (detach, no_grad) stays cut off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -263,9 +263,10 @@ class ForwardCall:
             values = run(pair.backward, arrays)
         else:
             values = pair.backward.run(arrays, [x for x, hole in zip(places, holes) if hole])
-        return self._placed(iter(values))
+        return self._tensors(iter(values))
 
-    def _placed(self, arrays: Any) -> list[Tensor | None]:
+    def _tensors(self, arrays: Iterator[Any]) -> list[Tensor | None]:
+        """The gradients of all operands: None where backward computes none."""
         gradients: list[Tensor | None] = []
         for hole, type in zip(self.pair.split.holes, self.types, strict=True):
             gradients.append(made_of(next(arrays), type) if hole else None)

@@ -162,19 +162,19 @@ def _leaf_gradient(edge: Edge, cotangents: dict[Any, Any], leaves: dict[Edge, in
     return _hooked(edge[0]._hooks, cotangents[edge])
 
 
-Given = tuple[TapeNode, Edge]
+LeafEdge = tuple[TapeNode, Edge]
 """A node, and an edge of it that ends at a leaf."""
 
 
 def _reachable(
     cotangents: dict[Any, Any],
-) -> tuple[list[TapeNode], dict[Edge, int], list[Given], set[TapeNode]]:
+) -> tuple[list[TapeNode], dict[Edge, int], list[LeafEdge], set[TapeNode]]:
     """Every op node behind the roots, latest first; of the leaves with hooks among them, the number
     of the last node that gives to each; the edges to leaves that have hooks which follow the sum;
     and the nodes that several edges lead to."""
     reached: set[TapeNode] = set()
     merged: set[TapeNode] = set()
-    posted: list[Given] = []
+    posted: list[LeafEdge] = []
     work = [node for node, _ in cotangents if isinstance(node, TapeNode)]
     hooked = False
     while work:
@@ -199,7 +199,7 @@ def _reachable(
     return nodes, leaves, posted, merged
 
 
-def _leaf_edges(nodes: Sequence[TapeNode]) -> list[Given]:
+def _leaf_edges(nodes: Sequence[TapeNode]) -> list[LeafEdge]:
     return [
         (node, edge)
         for node in nodes
@@ -208,7 +208,7 @@ def _leaf_edges(nodes: Sequence[TapeNode]) -> list[Given]:
     ]
 
 
-def _are_worth_placing(edges: Sequence[Given]) -> bool:
+def _are_worth_placing(edges: Sequence[LeafEdge]) -> bool:
     large = 0
     for node, (leaf, _) in edges:
         if hasattr(node.op, "places"):
@@ -231,7 +231,9 @@ def _places_by_hooks(leaves: Sequence[Tensor]) -> Sequence[np.ndarray | None]:
     return result
 
 
-def _placed(edges: Sequence[Given], merged: set[TapeNode], places: Places) -> dict[Any, np.ndarray]:
+def _placed(
+    edges: Sequence[LeafEdge], merged: set[TapeNode], places: Places
+) -> dict[Any, np.ndarray]:
     """Where gradients are to lie: of leaves that one node alone gives to, but for small ones, which
     are copied sooner than placed, unless the node computes all at once. `merged` are the nodes that
     several edges lead to."""
